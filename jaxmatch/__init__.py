@@ -70,7 +70,7 @@ def load_ipython_extension(shell: Any) -> None:
     """Adds the command to a notebook as `%jaxmatch`; `%load_ext jaxmatch` calls this function."""
     from jaxmatch.cli import main
 
-    main.register_magic(shell)
+    shell.register_magic_function(main.magic, magic_name="jaxmatch")
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,5 @@
 """Occlusion masks the same features as the paper, and attention weights are those that the model uses."""
 
-import dataclasses
 import math
 
 import flax.linen as nn
@@ -136,9 +135,6 @@ def test_mean_and_deviation_over_seeds_equal_hand_computed_values():
     assert found.as_json()["accuracy_deviation"][2] is None
     alone = occlusion.over_seeds([one])
     assert alone.as_json().items() >= one.as_json().items() and np.isnan(alone.change_deviation).all()
-    for other in ({"pairs": pairs + 1}, {"labels": ("a", "b", "c")}, {"change": np.zeros((2, 3, 3))}):
-        with pytest.raises(InputError, match="differ in the seed alone"):
-            occlusion.over_seeds([one, dataclasses.replace(two, **other)])
 
 
 TWO, THREE = ("embedding", "contextual"), ("residual", "embedding", "contextual")
@@ -183,8 +179,6 @@ def test_unsupported_models_and_data_are_refused(tmp_path, network):
     regression = jaxmatch.load(saved_model.save(tmp_path / "run", task="regression", labels=()))
     with pytest.raises(InputError, match="a regression has none"):
         occlusion.occlusion(regression, SPLIT)
-    with pytest.raises(InputError, match="label 'maybe'"):
-        occlusion.occlusion(matcher, dataclasses.replace(SPLIT, labels=["maybe"] * 6))
     with pytest.raises(InputError, match="holds no pairs"):
         occlusion.occlusion(matcher, Split([], [], []))
     other_model = jaxmatch.load(saved_model.save(tmp_path / "other"))
@@ -196,12 +190,7 @@ def test_unsupported_models_and_data_are_refused(tmp_path, network):
 ATTENDED = [("a b c", "no D é"), ("e d c b a", "unseen c"), ("b", "a")]
 
 
-@pytest.fixture(scope="module")
-def attentions(network):
-    return attention(network[1], ATTENDED)
-
-
-def test_weights_equal_the_reference_implementation(network, attentions, monkeypatch):
+def test_weights_equal_the_reference_implementation(network, monkeypatch):
     state, matcher = network
     recorded, softmax = [], reference_re2.softmax
 
@@ -212,7 +201,7 @@ def test_weights_equal_the_reference_implementation(network, attentions, monkeyp
     monkeypatch.setattr(reference_re2, "softmax", record)
     logits = reference_re2.logits(state, NETWORK, *ids_of(matcher, ATTENDED))
     calls = iter(recorded)  # pair by pair, block by block, over the second sentence and then over the first
-    for pair, expected in zip(attentions, logits, strict=True):
+    for pair, expected in zip(attention(matcher, ATTENDED), logits, strict=True):
         assert [block.name for block in pair.blocks] == ["block 1", "block 2", "block 3"]
         for block in pair.blocks:
             np.testing.assert_allclose(block.over_b, next(calls), rtol=0, atol=1e-5)

@@ -1,7 +1,7 @@
 """`inspect`, `occlusion` and `figure` print the results of the analyses, and save the data of each figure."""
 
 import json
-import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from jaxmatch.analysis import attention, occlusion
 from jaxmatch.cli.main import main
 from jaxmatch.data import own
 from jaxmatch.reporting import figures
+from jaxmatch.reporting.records import records_of
 
 ROWS = [
     ("a b c", "no d", "neutral"),
@@ -66,13 +67,6 @@ def test_inspect_prints_the_score_of_a_regression(tmp_path, capsys):
     assert f"answer: {jaxmatch.load(run).predict([('a', 'b')])[0].score:.4f}\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("pair", [("a", " "), ("a\udcff", "b")])
-def test_inspect_reports_an_invalid_pair_in_one_line(run, capsys, pair):
-    assert main(["inspect", str(run), "--pair", *pair]) == 2
-    err = capsys.readouterr().err
-    assert "the text is empty or not UTF-8" in err and err.count("\n") == 1
-
-
 def test_occlusion_prints_and_saves_the_accuracy_changes(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(figures, "images", lambda *_: {})  # drawing is tested elsewhere
     split = own.read(own_data_of(run) / "dev.tsv", "classification", saved_model.LABELS)
@@ -92,49 +86,49 @@ def test_occlusion_prints_and_saves_the_accuracy_changes(run, tmp_path, capsys, 
     assert json.loads(capsys.readouterr().out) == kept
 
 
-def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_path, capsys, monkeypatch):
+@pytest.fixture(scope="module")
+def sweep(run, tmp_path_factory):
+    """The folder of a sweep: two runs of RE2 that finished and one that diverged, and a run of another model."""
+    folder = tmp_path_factory.mktemp("sweep")
+    for name, seed, model in (("x", 0, "re2"), ("x", 1, "re2"), ("x", 2, "re2"), ("y", 0, "esan")):
+        one = folder / "runs" / f"{name}-seed{seed}"
+        saved_model.save(one, config=jaxmatch.load(run).config, params=saved_model.parameters(3, seed=seed))
+        about = {"run": one.name, "overrides": {"blocks": 1}, "config": {"model": {"name": model}}}
+        record = small_records.record(seed=seed, status="diverged" if seed == 2 else "finished", **about)
+        (one / "record.json").write_text(json.dumps(record))
+    return folder
+
+
+def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, sweep, tmp_path, capsys, monkeypatch):
     drawn = []
     monkeypatch.setattr(figures, "images", lambda data, dark: drawn.append(data["kind"]) or {})
-    config = jaxmatch.load(run).config
     split = own.read(own_data_of(run) / "dev.tsv", "classification", saved_model.LABELS)
-    single = []
-    for name, seed, model in (("x", 0, "re2"), ("x", 1, "re2"), ("y", 0, "esan")):
-        folder = tmp_path / "sweep" / "runs" / f"{name}-seed{seed}"
-        saved_model.save(folder, config=config, params=saved_model.parameters(3, seed=seed))
-        record = small_records.record(
-            seed=seed, run=folder.name, overrides={"blocks": 1}, config={"model": {"name": model}}
-        )
-        (folder / "record.json").write_text(json.dumps(record))
-        single.append(occlusion.occlusion(jaxmatch.load(folder), split))
-    assert main(["occlusion", str(tmp_path / "sweep"), "--output", str(tmp_path)]) == 0
+    values = [
+        occlusion.occlusion(jaxmatch.load(sweep / "runs" / f"x-seed{seed}"), split).change[0, 2, 0] for seed in (0, 1)
+    ]
+    assert main(["occlusion", str(sweep), "--output", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "**Occlusion sensitivity, blocks 1.**" in out and drawn == ["occlusion"]
     assert "Mean ± sample standard deviation over 2 seeds (0, 1). Checkpoint chosen on dev accuracy." in out
     kept = json.loads((tmp_path / "occlusion.json").read_text())  # only RE2: ESAN has no such features
     assert (kept["runs"], kept["seeds"], kept["setting"]) == (["x-seed0", "x-seed1"], [0, 1], "blocks 1")
-    values = np.array([single[0].change[0, 2, 0], single[1].change[0, 2, 0]])
-    assert kept["change"][0][2][0] == pytest.approx(values.mean())
-    assert kept["change_deviation"][0][2][0] == pytest.approx(values.std(ddof=1))
+    mean, deviation = np.mean(values), np.std(values, ddof=1)
+    assert kept["change"][0][2][0] == pytest.approx(mean)
+    assert kept["change_deviation"][0][2][0] == pytest.approx(deviation)
     last = [cell.strip() for cell in out.partition("\n\n")[0].splitlines()[-1].strip("|").split("|")]
-    assert last[:3] == ["1", "contextual", f"{100 * values.mean():+.1f} ± {100 * values.std(ddof=1):.1f}"]
-    assert main(["occlusion", str(tmp_path / "sweep"), "--format", "json"]) == 0
+    assert last[:3] == ["1", "contextual", f"{100 * mean:+.1f} ± {100 * deviation:.1f}"]
+    assert main(["occlusion", str(sweep), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == [kept]
 
 
-def test_inspect_of_a_sweep_shows_each_finished_run(run, tmp_path, capsys):
-    folder = tmp_path / "sweep"
-    for seed, status in ((0, "finished"), (1, "finished"), (2, "diverged")):
-        one = folder / "runs" / f"x-seed{seed}"
-        saved_model.save(one, config=jaxmatch.load(run).config, params=saved_model.parameters(3, seed=seed))
-        (one / "record.json").write_text(json.dumps(small_records.record(seed=seed, run=one.name, status=status)))
-    assert main(["inspect", str(folder), "--pair", "a b", "no d", "--output", str(tmp_path / "drawn")]) == 0
-    text = capsys.readouterr().out
-    parts = [part for part in text.split("run:    ") if part]
-    assert [part.splitlines()[0] for part in parts] == ["x-seed0", "x-seed1"]
-    assert main(["inspect", str(folder / "runs" / "x-seed1"), "--pair", "a b", "no d"]) == 0
+def test_inspect_of_a_sweep_shows_each_finished_run(sweep, tmp_path, capsys):
+    assert main(["inspect", str(sweep), "--pair", "a b", "no d", "--output", str(tmp_path)]) == 0
+    parts = [part for part in capsys.readouterr().out.split("run:    ") if part]
+    assert [part.splitlines()[0] for part in parts] == ["x-seed0", "x-seed1", "y-seed0"]
+    assert main(["inspect", str(sweep / "runs" / "x-seed1"), "--pair", "a b", "no d"]) == 0
     assert capsys.readouterr().out.strip() == parts[1].partition("\n")[2].strip()
-    endings = [f"attention-seed{seed}.{ending}" for seed in (0, 1) for ending in ("json", "png", "svg")]
-    assert sorted(file.name for file in (tmp_path / "drawn").iterdir()) == endings
+    names = [f"attention-{part.splitlines()[0]}.{ending}" for part in parts for ending in ("json", "png", "svg")]
+    assert sorted(file.name for file in tmp_path.iterdir()) == names
 
 
 def own_data_of(run):
@@ -142,48 +136,17 @@ def own_data_of(run):
     return type(run)(jaxmatch.load(run).config["data"]["directory"])
 
 
-def test_figure_draws_the_learning_curves_of_a_sweep(tmp_path, capsys):
-    for seed, scores in enumerate([(0.5, 0.7), (0.3, 0.7)]):
-        run = tmp_path / "sweep" / "runs" / f"x-seed{seed}"
-        run.mkdir(parents=True)
-        curve = [
-            {"samples": 10 * step, "train_loss": 1.0, "dev": {"mrr": score}}
-            for step, score in enumerate(scores, start=1)
-        ]
-        record = small_records.record(
-            run=run.name, seed=seed, overrides={"blocks": 2}, selected_on="dev.mrr", curve=curve
-        )
-        (run / "record.json").write_text(json.dumps(record))
-    assert main(["figure", str(tmp_path / "sweep"), "--output", str(tmp_path / "drawn")]) == 0
-    assert capsys.readouterr().out.split() == [f"{tmp_path}/drawn/curves.{ending}" for ending in ("json", "svg", "png")]
-    (setting,) = json.loads((tmp_path / "drawn" / "curves.json").read_text())["curves"]
-    deviation = pytest.approx(math.sqrt(0.02))
-    assert setting["points"][0] == {"value": 10, "mean": 0.4, "deviation": deviation, "seeds": [0, 1]}
-    assert (tmp_path / "drawn" / "curves.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_figure_draws_a_score_against_a_setting_of_the_grid(tmp_path, capsys):
-    for depth, variant, accuracy in ((1, "CSRAN", 0.8), (2, "CSRAN", 0.9), (1, "stacked model", 0.7)):
-        run = tmp_path / "depth" / "runs" / f"{variant[0]}{depth}-seed0"
-        run.mkdir(parents=True)
-        record = small_records.record(
-            run=run.name,
-            seed=0,
-            variant=variant,
-            overrides={"model.stacked_layers": depth},
-            dev={"accuracy": accuracy},
-            test={"accuracy": 0.5},
-        )
-        (run / "record.json").write_text(json.dumps(record))
-    words = ["figure", str(tmp_path / "depth"), "--output", str(tmp_path)]
-    assert main([*words, "--against", "stacked_layers"]) == 0
-    assert capsys.readouterr().out.split() == [f"{tmp_path}/stacked_layers.{end}" for end in ("json", "svg", "png")]
-    curves = json.loads((tmp_path / "stacked_layers.json").read_text())["curves"]
-    assert [(curve["name"], [point["mean"] for point in curve["points"]]) for curve in curves] == [
-        ("CSRAN", [0.8, 0.9]),
-        ("stacked model", [0.7]),
-    ]
-    assert main([*words, "--score", "test.accuracy"]) == 2
-    assert "--score needs --against SETTING" in capsys.readouterr().err
-    assert main([*words[:2], *words[1:]]) == 2
-    assert "several folders share a figure only with --against SETTING" in capsys.readouterr().err
+def test_figure_draws_curves_and_a_score_against_a_setting(tmp_path, capsys):
+    folder = Path(__file__).parent.parent / "results" / "quickstart"
+    words, records, score = ["figure", str(folder), "--output", str(tmp_path)], records_of(folder), "test.accuracy"
+    for more, name, values in (
+        ([], "curves", figures.curves(records)),
+        (["--against", "blocks", "--score", score], "blocks", figures.scores_against(records, "blocks", score)),
+    ):
+        assert main([*words, *more]) == 0
+        assert capsys.readouterr().out.split() == [f"{tmp_path}/{name}.{ending}" for ending in ("json", "svg", "png")]
+        assert json.loads((tmp_path / f"{name}.json").read_text()) == json.loads(json.dumps(values))
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    for wrong in ([*words, "--score", score], [*words[:2], *words[1:]]):
+        assert main(wrong) == 2
+        assert "--score and several sources need --against SETTING" in capsys.readouterr().err

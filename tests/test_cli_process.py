@@ -26,11 +26,11 @@ FAKE = (
 needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
 
 
-def run_python(*words, before=(), variables=(), **named):
+def run_python(*words, variables=(), **named):
     """Runs Python with the arguments `words` and returns the completed process. `named` goes to `subprocess.run`."""
     environment = {**os.environ, "PYTHONPATH": str(Path(jaxmatch.__file__).parent.parent), **dict(variables)}
     named = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 120} | named
-    return subprocess.run([*before, sys.executable, *map(str, words)], env=environment, **named)
+    return subprocess.run([sys.executable, *map(str, words)], env=environment, **named)
 
 
 def test_help_lists_every_subcommand():
@@ -39,9 +39,8 @@ def test_help_lists_every_subcommand():
     assert all(re.search(rf"\n    {name}\s", done.stdout) for name in SUBCOMMANDS)
 
 
-@pytest.mark.parametrize("locale", ["ascii", "latin-1"])
-def test_output_is_utf_8_in_every_locale(locale):
-    variables = {"PYTHONIOENCODING": locale, "PYTHONUTF8": "0"}
+def test_output_is_utf_8_in_every_locale():
+    variables = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = run_python(*COMMAND, "table", QUICKSTART, variables=variables, text=False)
     assert done.returncode == 0, done.stderr
     assert " ± " in done.stdout.decode("utf-8") and "0–2" in done.stdout.decode("utf-8")
@@ -85,8 +84,7 @@ def test_a_failing_command_does_not_also_report_a_full_output_device():
     assert (done.returncode, done.stderr) == (2, "jaxmatch: it fails\n")
 
 
-@pytest.mark.parametrize(("installed", "outcome"), [(True, "caught"), (False, "lost")])
-def test_interrupt_in_a_garbage_collector_callback_is_raised_again(installed, outcome):
+def test_interrupt_in_a_garbage_collector_callback_is_raised_again():
     code = """
 import gc, os, signal, time
 from jaxmatch.cli.main import raise_lost_interrupts
@@ -96,8 +94,7 @@ def interrupted(phase, info):
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(0.2)
 
-if INSTALLED:
-    raise_lost_interrupts()
+raise_lost_interrupts()
 gc.callbacks.append(interrupted)
 gc.callbacks.append(lambda *_: 1 / 0)  # is still reported
 try:
@@ -107,17 +104,16 @@ try:
 except KeyboardInterrupt:
     print("caught")
 """
-    done = run_python("-c", code.replace("INSTALLED", str(installed)))
-    assert done.stdout == f"{outcome}\n" and "ZeroDivisionError" in done.stderr
-    assert ("KeyboardInterrupt" in done.stderr) != installed
+    done = run_python("-c", code)
+    assert done.stdout == "caught\n" and "ZeroDivisionError" in done.stderr and "KeyboardInterrupt" not in done.stderr
 
 
-@pytest.mark.parametrize("interrupted, status, printed", [(True, 130, "said\n"), (False, 0, "said\ntaken down\n")])
-def test_exit_handlers_are_skipped_only_after_an_interrupt(interrupted, status, printed):
+@pytest.mark.parametrize("status, printed", [(130, "said\n"), (143, "said\n"), (0, "said\ntaken down\n")])
+def test_exit_handlers_are_skipped_only_after_an_interrupt(status, printed):
     # After an interrupt, JAX may still compute in its threads, so Python must not shut down as usual.
     program = (
         "import atexit, jax; from jaxmatch.cli.main import exit_if_needed; atexit.register(print, 'taken down');"
-        f"print('said'); exit_if_needed(130, interrupted={interrupted})"
+        f"print('said'); exit_if_needed({status})"
     )
     done = run_python("-c", program)
     assert (done.returncode, done.stdout) == (status, printed)
@@ -134,13 +130,6 @@ def test_interrupt_during_an_import_prints_one_line(tmp_path, where):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "jaxmatch: interrupted\n")
 
 
-def test_interrupts_that_are_ignored_stay_ignored(tmp_path):
-    (tmp_path / "mine.py").write_text(KILL + "print('imported', flush=True)")
-    ignoring = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
-    done = run_python("-m", "jaxmatch", "--import", "mine", "table", ".", before=ignoring, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "imported\n") and "no sweep was run" in done.stderr
-
-
 ABLATION = ROOT / "results" / "sick_ablation"
 
 
@@ -155,11 +144,6 @@ def modules_after(*words):
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["sweep", "--help"], ["predict", "--help"]])
 def test_help_imports_nothing_heavy(words):
     assert not modules_after(*words) & {"jax", "numpy", "scipy", "nltk", "rich", "ml_collections", "flax"}
-
-
-def test_help_of_one_subcommand_imports_no_other():
-    loaded = modules_after("table", "--help")
-    assert "jaxmatch.cli.results" in loaded and "jaxmatch.cli.models" not in loaded
 
 
 @pytest.mark.parametrize("format", ["markdown", "latex", "csv", "json"])

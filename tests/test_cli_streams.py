@@ -14,7 +14,7 @@ import jaxmatch
 import jaxmatch.inference.matcher
 from jaxmatch.cli.main import main
 from jaxmatch.cli.models import lines_of
-from jaxmatch.errors import InputError, NotFinite
+from jaxmatch.errors import NotFinite
 
 LONG = 20.0  # seconds; everything here takes less
 
@@ -45,20 +45,17 @@ def matcher(run, monkeypatch):
 
 
 class _Command:
-    """`predict` in a thread, reading a pipe or a FIFO, and writing to another pipe."""
+    """`predict` in a thread, reading a FIFO, and writing to a pipe."""
 
-    def __init__(self, monkeypatch, run, source="-"):
-        reader, self._writer = os.pipe()
+    def __init__(self, monkeypatch, run, folder):
+        os.mkfifo(folder / "in")
         answers, written = os.pipe()
-        self._stdin, self._stdout = open(reader), open(written, "w")
-        monkeypatch.setattr(sys, "stdin", self._stdin)
+        self._stdout = open(written, "w")
         monkeypatch.setattr(sys, "stdout", self._stdout)
         self.status = None
-        self._thread = threading.Thread(target=self._run, args=(run, source), daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(run, folder / "in"), daemon=True)
         self._thread.start()
-        self._spare = None
-        if source != "-":
-            self._spare, self._writer = self._writer, os.open(source, os.O_WRONLY)
+        self._writer = os.open(folder / "in", os.O_WRONLY)
         self._read = open(answers, "rb", buffering=0)  # unbuffered, because `select` does not see a buffer
 
     def _run(self, run, source):
@@ -74,47 +71,40 @@ class _Command:
 
     def end(self):
         os.close(self._writer)
-        rest = [json.loads(line) for line in self._read]
+        with self._read:
+            rest = [json.loads(line) for line in self._read]
         self._thread.join(LONG)
-        self._read.close()
-        self._stdin.close()
-        if self._spare is not None:
-            os.close(self._spare)
         assert not self._thread.is_alive()
         return rest
 
 
-@pytest.mark.parametrize("fifo", [False, True])
-def test_a_prediction_does_not_wait_for_the_next_pair(run, matcher, monkeypatch, tmp_path, fifo):
-    source = "-"
-    if fifo:
-        os.mkfifo(tmp_path / "in")
-        source = tmp_path / "in"
-    command = _Command(monkeypatch, run, source)
+def test_a_prediction_does_not_wait_for_the_next_pair(run, matcher, monkeypatch, tmp_path):
+    command = _Command(monkeypatch, run, tmp_path)
     command.send(("text_a", "text_b"))
     for pair in TEXTS[:3]:  # each is predicted before the next one is sent
         command.send(pair)
-        assert (lambda answer: (answer["text_a"], answer["text_b"]))(command.answer()) == pair
+        answer = command.answer()
+        assert (answer["text_a"], answer["text_b"]) == pair
     command.send(("a", "b"), ("b", "c"))
     assert [command.answer()["text_a"], command.answer()["text_a"]] == ["a", "b"]
     assert command.end() == [] and command.status == 0
     assert matcher.batch_sizes == [1, 1, 1, 2]
 
 
-def test_pairs_that_arrive_together_are_predicted_in_chunks(run, matcher, monkeypatch):
+def test_pairs_that_arrive_together_are_predicted_in_chunks(run, matcher, monkeypatch, tmp_path):
     monkeypatch.setattr("jaxmatch.cli.models.CHUNK", 50)
-    command = _Command(monkeypatch, run)
+    command = _Command(monkeypatch, run, tmp_path)
     command.send(("text_a", "text_b"), *[("a b", "c")] * 120)
     assert len(command.end()) == 120
     assert matcher.batch_sizes == [50, 50, 20]
 
 
-def test_all_pairs_before_a_bad_line_are_predicted(run, matcher, monkeypatch, capsys):
-    command = _Command(monkeypatch, run)
+def test_all_pairs_before_a_bad_line_are_predicted(run, matcher, monkeypatch, capsys, tmp_path):
+    command = _Command(monkeypatch, run, tmp_path)
     command.send(("text_a", "text_b"), *TEXTS, ("alone",), ("a", "b"))
     assert [answer["text_a"] for answer in command.end()] == [a for a, _ in TEXTS]
     assert command.status == 2
-    assert capsys.readouterr().err.startswith("jaxmatch: standard input:7: 1 column where the first line has 2")
+    assert capsys.readouterr().err.startswith(f"jaxmatch: {tmp_path}/in:7: 1 column where the first line has 2")
 
 
 def _predict_rows(matcher, rows, capsys, tmp_path, monkeypatch):
@@ -130,29 +120,24 @@ NO_MEMORY = "out of device memory on this pair; shorten its texts, or free devic
 
 
 @pytest.mark.parametrize(
-    ("error", "problem", "batch_sizes"),
+    ("error", "problem"),
     [
-        (MemoryError, NO_MEMORY, [4, 2, 2, 1]),
-        (
-            lambda: jax.errors.JaxRuntimeError("INTERNAL: cublasCreate failed: CUBLAS_STATUS_ALLOC_FAILED"),
-            NO_MEMORY,
-            [4, 2, 2, 1],
-        ),
-        (lambda: NotFinite(2), "the model's output for this pair is not finite; train the model again", [4, 2, 2, 1]),
+        (MemoryError(), NO_MEMORY),
+        (jax.errors.JaxRuntimeError("INTERNAL: cublasCreate failed: CUBLAS_STATUS_ALLOC_FAILED"), NO_MEMORY),
+        (NotFinite(2), "the model's output for this pair is not finite; train the model again"),
     ],
 )
 def test_a_pair_that_cannot_be_predicted_is_reported_with_its_line(
-    matcher, capfd, tmp_path, monkeypatch, error, problem, batch_sizes
+    matcher, capfd, tmp_path, monkeypatch, error, problem
 ):
     def fails(pairs):
         if ("no", "c") in pairs:
-            raise error()
+            raise error
 
     matcher.fails = fails
-    status, answers, err = _predict_rows(
-        matcher, [("a", "b"), ("b", "c"), ("no", "c"), ("c", "d")], capfd, tmp_path, monkeypatch
-    )
-    assert (status, answers, matcher.batch_sizes) == (2, ["a", "b"], batch_sizes)
+    rows = [("a", "b"), ("b", "c"), ("no", "c"), ("c", "d")]
+    status, answers, err = _predict_rows(matcher, rows, capfd, tmp_path, monkeypatch)
+    assert (status, answers, matcher.batch_sizes) == (2, ["a", "b"], [4, 2, 2, 1])
     assert err == f"jaxmatch: standard input:4: {problem}\n"
 
 
@@ -173,16 +158,5 @@ def test_lines_do_not_depend_on_the_block_size(tmp_path, monkeypatch, block):
         file = tmp_path / "file"
         file.write_bytes(content)
         with open(file, "rb") as opened:
-            lines = list(lines_of(opened.fileno(), file))
+            lines = list(lines_of(opened.fileno()))
         assert lines == content.splitlines(keepends=True)
-
-
-@pytest.mark.parametrize(("content", "line"), [(b"longer than ten" * 99, 1), (b"a\nb\nlonger than ten", 3)])
-def test_a_line_that_is_too_long_is_reported_with_its_number(tmp_path, monkeypatch, content, line):
-    monkeypatch.setattr("jaxmatch.cli.models.MAX_LINE_BYTES", 10)
-    monkeypatch.setattr("jaxmatch.cli.models.BLOCK_BYTES", 4)
-    file = tmp_path / "file"
-    file.write_bytes(content)
-    with open(file, "rb") as opened, pytest.raises(InputError, match="more than 10 bytes") as caught:
-        list(lines_of(opened.fileno(), file))
-    assert caught.value.line == line

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from torture import report
 
-from jaxmatch.analysis.occlusion import Occluded, Occlusion, occlusions
+from jaxmatch.analysis.occlusion import Occlusion, sheet
 from jaxmatch.papers.timing import read_times, times
+from jaxmatch.reporting.formats import markdown
 from jaxmatch.reporting.records import read_record
 from jaxmatch.reporting.table import folder_table
 
@@ -54,7 +55,7 @@ def test_the_committed_occlusion_table_matches_its_file_and_records():
     records = tuple(read_record(RESULTS / "snli" / "runs" / run / "record.json") for run in kept["runs"])
     values = map(array, ("accuracy", "change", "accuracy_deviation", "change_deviation"))
     found = Occlusion(tuple(kept["labels"]), np.array(kept["pairs"]), *values)
-    made = occlusions([Occluded(found, kept["data"], records, kept["setting"])], "markdown")
+    made = markdown(sheet(found, kept["data"], records, kept["setting"]))
     assert made.strip() in text_of(RESULTS / "snli" / "README.md")
     for name in ("accuracy", "change"):
         single = np.stack([array(name, one) for one in kept["single"]])

@@ -15,6 +15,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
 from jaxmatch.papers import re2
+from jaxmatch.reporting import formats
 
 TEXTS = [("a b c", "no d"), ("a", "a"), ("e d c b a no a b c d e", "new york"), ("unseen é", "c"), ("b", "b c")]
 
@@ -71,13 +72,8 @@ def test_runs_are_scored_individually_and_as_an_ensemble(workdir):
     assert scores.average["accuracy"] == pytest.approx(averaged / 5)
 
 
-def ranker(folder, seed):
-    params = saved_model.parameters(2, seed=seed)
-    return jaxmatch.load(saved_model.save(folder, task="ranking", labels=("0", "1"), params=params))
-
-
 def test_a_right_candidate_that_is_barely_first_stays_first(tmp_path, monkeypatch):
-    matcher = ranker(tmp_path / "run", seed=0)
+    matcher = jaxmatch.load(saved_model.save(tmp_path / "run", task="ranking", labels=("0", "1")))
     near = np.array([[0.0, 30.0], [0.0, 20.0], [0.0, -1.0], [0.0, -2.0], [0.0, -3.0]], np.float32)
     monkeypatch.setattr(type(matcher), "logits", lambda *_: near)
     scores = ensemble.ensemble([matcher] * 8, _split(["1", "0", "0", "0", "0"], groups=["q"] * 5))
@@ -95,7 +91,7 @@ def test_regression_outputs_are_averaged_without_a_vote(tmp_path):
     mean = (matchers[0].logits(TEXTS)[:, 0] + matchers[1].logits(TEXTS)[:, 0]) / 2
     assert scores.vote is None
     members = tuple(small_records.record(seed=seed) for seed in (0, 1))
-    shown = ensemble.ensembles([ensemble.Ensemble(members, "test", 5, scores)], (), "markdown")
+    shown = formats.markdown(ensemble.sheet([ensemble.Ensemble(members, "test", 5, scores)]))
     assert "averaged number" in shown and "probability" not in shown and "votes" not in shown
     assert scores.average["pearson"] == pytest.approx(np.corrcoef(mean, labels)[0, 1], abs=1e-5)
     assert scores.average["mse"] == pytest.approx(np.mean((mean - labels) ** 2), rel=1e-5)
@@ -105,16 +101,11 @@ def test_incompatible_or_missing_runs_and_unknown_labels_are_errors(workdir, tmp
     folder, split = workdir
     one = jaxmatch.load(folder / "runs" / "x-seed0")
     other = jaxmatch.load(saved_model.save(tmp_path / "run", labels=("no", "yes"), params=saved_model.parameters(2)))
-    with pytest.raises(
-        InputError,
-        match=r"must have the same task and labels: classification \(entailment, .*\) and classification \(no, yes\)",
-    ):
+    problem = r"must have the same task and labels: classification \(entailment, .*\) and classification \(no, yes\)"
+    with pytest.raises(InputError, match=problem):
         ensemble.ensemble([one, other], split)
     with pytest.raises(InputError, match="label 'maybe' is not one of the model's"):
         ensemble.ensemble([one], _split(["maybe"] * 5))
-
-
-# The command
 
 
 def test_command_builds_an_ensemble_of_the_seeds_of_a_setting(workdir, capsys):
@@ -141,12 +132,11 @@ def test_undefined_score_is_a_dash_or_null():
     """AUC is undefined if all pairs of a split have the same label."""
     scores = {"accuracy": 0.5, "auc": math.nan}
     members = tuple(small_records.record(seed=seed) for seed in (0, 1))
-    found = [ensemble.Ensemble(members, "test", 5, ensemble.EnsembleScores((scores, scores), scores, scores))]
-    for format, cells in (("markdown", "– ± – | – | – |"), ("latex", r"-- $\pm$ -- & -- & --")):
-        text = ensemble.ensembles(found, (), format)
-        (line,) = (" ".join(line.split()) for line in text.splitlines() if "AUC" in line)
+    found = ensemble.Ensemble(members, "test", 5, ensemble.EnsembleScores((scores, scores), scores, scores))
+    for form, cells in ((formats.markdown, "– ± – | – | – |"), (formats.latex, r"-- $\pm$ -- & -- & --")):
+        (line,) = (" ".join(line.split()) for line in form(ensemble.sheet([found])).splitlines() if "AUC" in line)
         assert cells in line
-    (values,) = json.loads(ensemble.ensembles(found, (), "json"))
+    values = found.as_json()
     assert values["vote"] == values["average"] == {"accuracy": 0.5, "auc": None}
 
 
@@ -168,10 +158,8 @@ def test_published_ensembles_are_listed_below_for_the_same_data_set(workdir, cap
     assert "DRCN" not in table("snli")  # published for another data set
     text = table("own")
     assert "- something was changed" in text
-    table = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")
-    ]
-    below = {row[0]: (*row[1:4], row[-1]) for row in table if row[-1] and row[0] != "setting" and "-" not in row[-1]}
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    below = {row[0]: (*row[1:4], row[-1]) for row in rows if row[-1] and row[0] != "setting" and "-" not in row[-1]}
     assert below["RE2 (ensemble by voting, paper, GloVe 840B)"] == ("22.4M", "8", "test accuracy (%)", "89.9")
     assert below["DRCN (ensemble)"] == ("53.3M", "", "test accuracy (%)", "90.1") and len(below) == 6
     assert "Table 1; 549,367 training pairs" in text

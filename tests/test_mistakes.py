@@ -68,9 +68,8 @@ def test_the_largest_errors_of_a_regression_come_first():
 def test_the_questions_whose_right_candidate_ranks_lowest_come_first():
     groups = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 3], np.int32)
     labels = [1, 0, 0, 0, 1, 0, 1, 1, 0, 1]
-    scores = np.array(
-        [3.0, 1, 2, 5, 4, 9, 7, 6, 8, 0]
-    )  # the first right candidates rank 1, 2 and 3; group 3 has no wrong one
+    # The first right candidates rank 1, 2 and 3; group 3 has no wrong one.
+    scores = np.array([3.0, 1, 2, 5, 4, 9, 7, 6, 8, 0])
     found = mistakes(dev("ranking", labels, groups=groups), np.stack([np.zeros(10), scores], axis=1))
     assert [(row["text_b"], row["rank"], row["candidates"], row["preferred"]) for row in found["worst"]] == [
         ("w9", 3, 4, "w8"),
@@ -100,7 +99,6 @@ def test_each_finished_run_writes_mistakes_json_next_to_its_record(finished_swee
             found = json.loads(file.read_text())
             counts = np.array(found["confusion"])
             assert counts.sum() == found["pairs"] == record["data"]["dev"]
-            assert np.trace(counts) / counts.sum() == pytest.approx(
-                record["dev"]["accuracy"]
-            )  # of the chosen checkpoint
+            # Of the chosen checkpoint.
+            assert np.trace(counts) / counts.sum() == pytest.approx(record["dev"]["accuracy"])
             assert len(found["worst"]) == min(MOST_PAIRS, counts.sum() - np.trace(counts))

@@ -158,8 +158,8 @@ def test_a_loss_is_minimized_and_a_setting_with_a_diverged_seed_has_no_mean(smal
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--trials-at-once=3",), "--trials-at-once needs --optuna TRIALS"),
-        (("--optuna=3", "--halving"), "--optuna and --halving cannot be combined; give one of them"),
+        (("--space.model.blocks=1:3",), "--space.model.blocks needs --optuna TRIALS"),
+        (("--optuna=3", "--halving"), "argument --halving: not allowed with argument --optuna; see jaxmatch tune"),
         (
             ("--optuna=3", "--grid.model.blocks=1,2", "--space.model.blocks=1:3"),
             "--grid.model.blocks and --space.model.blocks cannot be combined; give one of them",

@@ -147,4 +147,4 @@ def test_smoke_runs_include_the_analyses_of_the_trained_models(cache, few_pairs,
     text = launched("re2_attention", "--seeds", "1", "--first", "A man sleeps.", "--second", "Nobody is awake.")
     assert text.count("first:  A man sleeps.") == 1 and "block 1, second over first" in text
     names = sorted(file.name for file in (tmp_path / "re2_attention" / "figures").iterdir())
-    assert names == [f"attention-seed0.{ending}" for ending in ("json", "png", "svg")]
+    assert [name.partition("-seed0")[2] for name in names] == [".json", ".png", ".svg"]

@@ -5,17 +5,16 @@ RE2 lets eight runs vote (Yang et al., 2019, section 3.3); the paper does not st
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxmatch.analysis.evaluate import label_numbers, pairs_of, score_outputs
 from jaxmatch.data.pairs import Split
-from jaxmatch.errors import InputError, printable_json, without_nan
+from jaxmatch.errors import InputError, without_nan
 from jaxmatch.inference.calibration import probabilities_of
 from jaxmatch.inference.matcher import Matcher
-from jaxmatch.reporting import formats
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text
 from jaxmatch.reporting.layout import Published, format_number, score_heading
 from jaxmatch.reporting.records import setting_name
@@ -100,103 +99,73 @@ class Ensemble:
     scores: EnsembleScores
 
     @property
-    def parameters(self) -> int:
-        """The number of parameters of all runs together."""
-        return sum(record["parameters"] for record in self.members)
-
-    @property
     def data(self) -> str:
         """The name of the data set and of the split."""
         return f"{self.members[0]['data']['name']} {self.split}"
 
-    def lines(self) -> Iterator[tuple[str, float, float, float | None, float]]:
-        """Yields (score, mean and deviation of the runs alone, majority vote, average) for each score."""
-        scores = self.scores
-        for name, average in scores.average.items():
-            alone = mean_and_deviation([each[name] for each in scores.single])
-            yield f"{self.split}.{name}", *alone, None if scores.vote is None else scores.vote[name], average
+    def as_json(self) -> dict[str, Any]:
+        """Returns the settings of the runs and the scores as plain values; None stands for NaN."""
+        first = self.members[0]
+        return {
+            **{name: first[name] for name in ("variant", "overrides", "selected_on")},
+            "runs": [record["run"] for record in self.members],
+            "parameters": sum(record["parameters"] for record in self.members),
+            "vectors": first["data"]["vectors"],
+            "training_pairs": first["data"]["train"],
+            "device": sorted({record["device"] for record in self.members}),
+            "data": self.data,
+            "pairs": self.pairs,
+            **without_nan(vars(self.scores)),
+        }
 
 
-def ensembles(found: Sequence[Ensemble], published: Sequence[Published], format: str, notes: Sequence[str] = ()) -> str:
-    """Formats the table of ensembles as text.
+def sheet(found: Sequence[Ensemble], published: Sequence[Published] = (), notes: Sequence[str] = ()) -> Sheet:
+    """Returns the table of ensembles.
 
     Arguments:
       found: one ensemble for each setting, all scored on the same split.
       published: rows of papers. Rows of the same data set that have a score of the split are shown below the ensembles.
-      format: "markdown", "latex" or "json".
       notes: the notes of the sweep.
     """
-    if format == "json":
-        return printable_json([_as_json(one) for one in found]) + "\n"
-    return {"markdown": formats.markdown, "latex": formats.latex}[format](_sheet(found, published, notes))
 
-
-def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Sequence[str]) -> Sheet:
     def number(score: str, value: float | None) -> str:
         return NO_VALUE if value is None or not math.isfinite(value) else format_number(score, value)
 
-    sections = []
-    for one in found:
-        about = setting_name(one.members[0]), f"{one.parameters:,}", str(len(one.members))
-        sections.append(
-            [
-                (*about, score_heading(score), f"{number(score, mean)} ± {number(score, deviation)}")
-                + (number(score, vote), number(score, average))
-                for score, mean, deviation, vote, average in one.lines()
-            ]
-        )
     records = [record for one in found for record in one.members]
-    sets, scores = {record["data"]["name"] for record in records}, [score for score, *_ in found[0].lines()]
-    published = [row for row in published if sets == {row.settings.get("data.name", *sets)}] if len(sets) == 1 else []
-    printed = [(row, score) for row in published for score in scores if score in row.scores]
-    if printed:
-        sections = [[(*row, "") for row in section] for section in sections]
-        sections.append(
-            [
-                (row.label, *(str(row.settings.get(name, "")) for name in ("parameters", "seeds")))
-                + (score_heading(score), "", "", "", row.scores[score])
-                for row, score in printed
-            ]
-        )
-    sizes = sorted({f"{one.data}, {one.pairs:,} pairs" for one in found})
-    votes = any(one.scores.vote is not None for one in found)
-    averaged = "averaged probability" if votes else "averaged number"
-    headings = ("setting", "parameters", "runs", "score", "alone", "majority vote", averaged)
-    ties = "Equal votes are decided by the summed probability; parameters" if votes else "Parameters"
-    about, details = caption(records, scores, [one.members for one in found])
-    return Sheet(
-        title="Runs together",
-        caption=(f"{'; '.join(sizes)}.", "Alone: each run by itself.", *about),
-        details=(*details, f"{ties} are those of all runs."),
-        notes=(*notes, *_notes([row for row, _ in printed])),
-        headings=(*headings, *(["published"] if printed else [])),
-        numeric=(False, True, False, False, True, True, True, *([True] if printed else [])),
-        sections=tuple(tuple(tuple(map(Text, row)) for row in section) for section in sections),
-    )
-
-
-def _notes(published: Sequence[Published]) -> tuple[str, ...]:
-    """Returns notes on published rows: their sources and numbers of training pairs. Equal notes are merged."""
-    labels: dict[str, list[str]] = {}
+    scores = [f"{found[0].split}.{name}" for name in found[0].scores.average]
+    data = ", ".join(sorted({record["data"]["name"] for record in records}))
+    published = [row for row in published if row.settings.get("data.name", data) == data]
+    published = [row for row in published if {*scores} & {*row.scores}]
+    sections, below, sources, blank = [], [], {}, [""] * bool(published)
+    for one in found:
+        parameters = sum(record["parameters"] for record in one.members)
+        about, rows = (setting_name(one.members[0]), f"{parameters:,}", str(len(one.members))), []
+        for name, average in one.scores.average.items():
+            score, vote = f"{one.split}.{name}", one.scores.vote and one.scores.vote[name]
+            alone = mean_and_deviation([each[name] for each in one.scores.single])
+            alone = " ± ".join(number(score, value) for value in alone)
+            rows.append((*about, score_heading(score), alone, number(score, vote), number(score, average), *blank))
+        sections.append(rows)
     for row in published:
+        about = row.label, *(str(row.settings.get(name, "")) for name in ("parameters", "seeds"))
+        cells = [(score_heading(score), "", "", "", row.scores[score]) for score in scores if score in row.scores]
+        below += [about + each for each in cells]
         details = [row.source, *([f"{row.training_pairs:,} training pairs"] if row.training_pairs else [])]
         details += ["its released configuration chooses checkpoints on the test set"] * row.chosen_on_test
-        labels.setdefault("; ".join(details), []).append(row.label)
-    return tuple(f"{', '.join(dict.fromkeys(names))}: {source}." for source, names in labels.items())
-
-
-def _as_json(one: Ensemble) -> dict[str, Any]:
-    first = one.members[0]
-    return {
-        "variant": first["variant"],
-        "overrides": first["overrides"],
-        "runs": [record["run"] for record in one.members],
-        "parameters": one.parameters,
-        "selected_on": first["selected_on"],
-        "vectors": first["data"]["vectors"],
-        "training_pairs": first["data"]["train"],
-        "device": sorted({record["device"] for record in one.members}),
-        "data": one.data,
-        "pairs": one.pairs,
-        **without_nan(vars(one.scores)),
-    }
+        sources.setdefault("; ".join(details), []).append(row.label)
+    sections += [below] if below else []
+    votes = any(one.scores.vote is not None for one in found)
+    headings = ("setting", "parameters", "runs", "score", "alone", "majority vote")
+    headings += ("averaged probability" if votes else "averaged number", *(["published"] if published else []))
+    ties = "Equal votes are decided by the summed probability; parameters" if votes else "Parameters"
+    about, details = caption(records, scores, [one.members for one in found])
+    sizes = "; ".join(sorted({f"{one.data}, {one.pairs:,} pairs" for one in found}))
+    return Sheet(
+        title="Runs together",
+        caption=(f"{sizes}.", "Alone: each run by itself.", *about),
+        details=(*details, f"{ties} are those of all runs."),
+        notes=(*notes, *(f"{', '.join(labels)}: {source}." for source, labels in sources.items())),
+        headings=headings,
+        numeric=(False, True, False, False, True, True, True, True)[: len(headings)],
+        sections=tuple(tuple(tuple(map(Text, row)) for row in section) for section in sections),
+    )

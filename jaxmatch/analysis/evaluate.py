@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxmatch.data import catalog, own
-from jaxmatch.data.catalog import data_directory
-from jaxmatch.data.own import PLAIN, layout_of
+from jaxmatch.data.own import layout_of
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError, check_plain_file, listed
 from jaxmatch.files import hash_file, read_json
@@ -181,8 +180,8 @@ def official_split(matcher: Matcher, name: str, given_directory: str | None) -> 
     settings = matcher.config.get("data")
     if not isinstance(settings, dict) or not isinstance(settings.get("name"), str):
         raise InputError("the model does not say what data it was trained on", remedy="give a file of your own")
-    directory = data_directory(settings["name"], given_directory, settings.get("directory"))
-    task, layout = (matcher.task, layout_of(settings)) if settings["name"] == catalog.OWN else ("", PLAIN)
+    directory = catalog.data_directory(settings["name"], given_directory, settings.get("directory"))
+    task, layout = (matcher.task, layout_of(settings)) if settings["name"] == catalog.OWN else ("", own.PLAIN)
     found = catalog.find_files(settings["name"], directory, task=task, layout=layout)
     if name in found:
         _warn_of_change(matcher.run, name, found[name])

@@ -24,7 +24,6 @@ from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError, without_nan
 from jaxmatch.inference.matcher import Matcher, batches
 from jaxmatch.models.re2 import RE2, Block
-from jaxmatch.reporting import formats
 from jaxmatch.reporting.formats import Sheet, Text
 from jaxmatch.reporting.table import caption
 
@@ -42,16 +41,15 @@ class Occlusion:
         class without pairs.
       change: <float64>[blocks, features, classes], the change of that share without the feature (`FEATURES`); NaN for a
         feature that a block does not have.
-      accuracy_deviation, change_deviation: the sample standard deviations over the seeds, NaN for a single seed; None
-        for a model.
+      accuracy_deviation, change_deviation: the sample standard deviations over the seeds, NaN for a single seed.
     """
 
     labels: tuple[str, ...]
     pairs: np.ndarray
     accuracy: np.ndarray
     change: np.ndarray
-    accuracy_deviation: np.ndarray | None = None
-    change_deviation: np.ndarray | None = None
+    accuracy_deviation: np.ndarray | float = math.nan
+    change_deviation: np.ndarray | float = math.nan
 
     def as_json(self) -> dict[str, Any]:
         """Returns the plain values from which `reporting.figures` draws the figure; None stands for NaN."""
@@ -61,23 +59,13 @@ class Occlusion:
 
 
 def over_seeds(single: Sequence[Occlusion]) -> Occlusion:
-    """Computes mean and sample standard deviation over models that differ only in the seed, for the same pairs.
-
-    Raises:
-      InputError: the models differ in their labels or blocks, or were measured on different pairs.
-    """
-    first, found = single[0], {}
-    for one in single[1:]:
-        alike = one.labels == first.labels and one.change.shape == first.change.shape
-        if not alike or not np.array_equal(one.pairs, first.pairs):
-            remedy = "give runs that differ in the seed alone"
-            raise InputError("the runs differ in labels, blocks or pairs", remedy=remedy)
+    """Computes mean and sample standard deviation over models of one setting, for the same pairs."""
+    found = {}
     for name in ("accuracy", "change"):
         values = np.stack([getattr(one, name) for one in single])
-        alone = np.full(values.shape[1:], np.nan)
         found[name] = values.mean(axis=0)
-        found[f"{name}_deviation"] = values.std(axis=0, ddof=1) if len(single) > 1 else alone
-    return dataclasses.replace(first, **found)
+        found[f"{name}_deviation"] = values.std(axis=0, ddof=1) if len(single) > 1 else np.full_like(values[0], np.nan)
+    return dataclasses.replace(single[0], **found)
 
 
 def features_seen(module: RE2, block: int) -> tuple[str, ...]:
@@ -135,10 +123,9 @@ def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size
     Returns:
       <float32>[occlusions, pairs, outputs].
     """
-    model = matcher.model
+    model, encoded = matcher.model, matcher.encoded(pairs_of(split))
     if devices.mappings_are_scarce():
         jax.clear_caches()
-    encoded = matcher.encoded(pairs_of(split))
     result = np.zeros((len(kept), len(split), matcher.outputs), np.float32)
     for chosen in batches(*encoded.sides, batch_size or model.batch_size):
         tokens, sentences = model.inputs(*encoded.batch(chosen), encoded.words)
@@ -174,51 +161,36 @@ def logits_without(
         return module.apply({"params": params}, tokens, sentences, words, method="match")
 
 
-@dataclasses.dataclass(frozen=True)
-class Occluded:
-    """The result for a run, or for the seeds of a setting; the name of the data set and of the split; the records of
-    the runs, if there are any; and, for several seeds, their setting in words.
+def sheet(found: Occlusion, data: str, records: Sequence[Mapping[str, Any]] = (), setting: str = "") -> Sheet:
+    """Returns the table of a result.
+
+    Arguments:
+      found: the result for a run, or for the seeds of a setting.
+      data: the name of the data set and of the split.
+      records: the records of the runs, if there are any.
+      setting: the setting in words, for several seeds.
     """
 
-    found: Occlusion
-    data: str
-    records: tuple[Mapping[str, Any], ...]
-    setting: str = ""
-
-
-def _or_nan(values: np.ndarray | None, alike: np.ndarray) -> np.ndarray:
-    return np.full(alike.shape, np.nan) if values is None else values
-
-
-def occlusions(found: Sequence[Occluded], format: str) -> str:
-    """Formats the results as "markdown" or "latex", one table each."""
-    return "\n".join({"markdown": formats.markdown, "latex": formats.latex}[format](_sheet(one)) for one in found)
-
-
-def _sheet(one: Occluded) -> Sheet:
     def texts(values: np.ndarray, spreads: np.ndarray, style: str) -> Iterator[Text]:
         for value, spread in zip(values, spreads, strict=True):
             text = format(100 * value, style) if math.isfinite(value) else "–"
             yield Text(f"{text} ± {100 * spread:.1f}" if math.isfinite(spread) else text)
 
-    whole = one.found
-    spreads = _or_nan(whole.accuracy_deviation, whole.accuracy), _or_nan(whole.change_deviation, whole.change)
-    sections = [[(Text("–"), Text("nothing"), *texts(whole.accuracy, spreads[0], ".1f"))]]
-    for block, changes in enumerate(zip(whole.change, spreads[1], strict=True), start=1):
+    spreads = np.broadcast_to(found.accuracy_deviation, found.accuracy.shape)
+    sections = [((Text("–"), Text("nothing"), *texts(found.accuracy, spreads, ".1f")),)]
+    spreads = np.broadcast_to(found.change_deviation, found.change.shape)
+    for block, changes in enumerate(zip(found.change, spreads, strict=True), start=1):
         rows = zip(FEATURES, *changes, strict=True)
-        sections.append([(Text(str(block)), Text(name), *texts(*values, "+z.1f")) for name, *values in rows])
-    counts = ", ".join(f"{pairs:,} {label}" for label, pairs in zip(whole.labels, whole.pairs.tolist(), strict=True))
-    what = (
-        "Accuracy of each class (%) and its change in points when a feature of a block is masked; "
-        f"{one.data} ({counts} pairs)."
-    )
-    about, details = caption(one.records, (), [one.records]) if one.records else ((), ())
+        sections.append(tuple((Text(str(block)), Text(name), *texts(*values, "+z.1f")) for name, *values in rows))
+    counts = ", ".join(f"{pairs:,} {label}" for label, pairs in zip(found.labels, found.pairs.tolist(), strict=True))
+    what = "Accuracy of each class (%) and its change in points when a feature of a block is masked; "
+    about, details = caption(records, (), [records]) if records else ((), ())
     return Sheet(
-        title=f"Occlusion sensitivity, {one.setting}" if one.setting else "Occlusion sensitivity",
-        caption=(what, *about),
+        title=f"Occlusion sensitivity, {setting}" if setting else "Occlusion sensitivity",
+        caption=(f"{what}{data} ({counts} pairs).", *about),
         details=details,
         notes=(),
-        headings=("block", "masked", *whole.labels),
-        numeric=(True, False, *(True for _ in whole.labels)),
-        sections=tuple(map(tuple, sections)),
+        headings=("block", "masked", *found.labels),
+        numeric=(True, False, *(True for _ in found.labels)),
+        sections=tuple(sections),
     )

@@ -40,36 +40,26 @@ def note_verdict(directory: Path) -> None:
     from jaxmatch.reporting.verdict import verdict_lines
 
     if lines := verdict_lines(directory):
-        note("")
-    for line in lines:
-        note(line)
+        print("", *map(printable, lines), sep="\n", file=sys.stderr)
 
 
 @contextlib.contextmanager
-def open_whole(target: str) -> Iterator[Any]:
-    """Yields a binary file that becomes `target` when the block ends without an error; `-` is standard output."""
+def open_whole(target: str, *sources: Path | str | None) -> Iterator[Any]:
+    """Yields a binary file that becomes `target` when the block ends without an error; `-` is standard output.
+
+    A target that is one of the `sources`, which the block reads, is an `InputError`. What is computed in the block does
+    not run if the file cannot be written.
+    """
     if target == "-":  # in a notebook, it takes only text
         with add_path_to_errors(OUTPUT):
             yield SimpleNamespace(write=lambda content: sys.stdout.write(content.decode()), flush=sys.stdout.flush)
         return
     path = Path(os.path.realpath(target))
+    if path.exists() and any(path.samefile(file) for file in sources if isinstance(file, Path) and file.exists()):
+        raise InputError("this is also the input", path=target, remedy="give --output another name")
     remove_abandoned(path.parent, path.name)  # by an earlier command
     with open_atomically(target) as file:
         yield file
-
-
-def check_output(target: str, *sources: Path | str | None) -> None:
-    """Checks that an output file can be written, and that it does not replace an input file."""
-    path, remedy = Path(target), "give --output another name"
-    if target == "-":
-        return
-    if path.is_dir():
-        raise InputError("this is a folder", path=path, remedy="--output needs a file")
-    if not path.parent.is_dir():
-        raise InputError(f"there is no folder {path.parent}", path=path, remedy=f"make it, or {remedy}")
-    files = [source for source in sources if isinstance(source, Path) and source.exists()]
-    if path.exists() and any(path.samefile(file) for file in files):
-        raise InputError("this is also the input", path=path, remedy=remedy)
 
 
 def whole_number(text: str, least: int = 1) -> int:
@@ -84,18 +74,11 @@ def given(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]
     return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
 
 
-def path_of(text: str) -> Path:
-    """Parses a path for argparse. An empty path would mean the current folder."""
-    if not text:
-        raise argparse.ArgumentTypeError("it has no name")
-    return Path(text)
-
-
 def folder_of(text: str) -> Path:
     """Parses a folder that will be written, for argparse. A file in its place is found before anything is computed."""
-    path = path_of(text)
-    if "://" in text or any(place.is_file() for place in (path, *path.parents)):
-        raise argparse.ArgumentTypeError(f"{text} cannot be a folder on this machine")
+    path = Path(text)
+    if not text or "://" in text or any(place.is_file() for place in (path, *path.parents)):
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be a folder on this machine")
     return path
 
 
@@ -106,40 +89,32 @@ def text_of(text: str) -> str:
     return text
 
 
-def add_no_header(parser: Any, columns: str) -> None:
-    header = f"the file has no line of column names; short for --columns {columns}"
-    parser.add_argument("--no-header", dest="columns", action="store_const", const=columns, help=header)
-
-
 def add_layout_arguments(parser: Any) -> None:
-    columns = "columns with other names: text_a=question1,text_b=question2,label=same"
-    parser.add_argument("--columns", metavar="A=B,...", help=columns)
-    add_no_header(parser, "1=text_a,2=text_b,3=label")
-    parser.add_argument("--labels", metavar="A=B,...", help="names of the labels: 0=different,1=same")
-    parser.add_argument("--quoted", action="store_true", default=None, help="TSV with quotation marks, as in CSV")
+    add = parser.add_argument
+    columns = "columns with other names: text_a=q1,text_b=q2,label=same; without names: 1=text_a,2=text_b,3=label"
+    add("--columns", metavar="A=B,...", help=columns)
+    add("--labels", metavar="A=B,...", help="names of the labels: 0=different,1=same")
+    add("--quoted", action="store_true", default=None, help="TSV with quotation marks, as in CSV")
 
 
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options that are short for settings of the data (`jaxmatch.sweep.files.OF_THE_DATA`)."""
-    directory = "folder with the data files (default for public data sets: $JAXMATCH_DATA)"
-    parser.add_argument("--data-directory", metavar="DIR", help=directory)
-    vectors = "word vectors, as text or word2vec's .bin, also as .gz or .zip; or hashed"
-    parser.add_argument("--vectors", metavar="FILE", help=vectors)
+    add_directory_argument(parser, "$JAXMATCH_DATA, for public data sets")
+    parser.add_argument("--vectors", metavar="FILE", help="word vectors: text or word2vec's .bin, .gz, .zip; or hashed")
     own = parser.add_argument_group("your own data")
     add_layout_arguments(own)
-    split = "split one file into train, dev and test with these shares: 0.8/0.1/0.1"
-    own.add_argument("--split", metavar="A/B/C", help=split)
-    own.add_argument("--split-seed", type=partial(whole_number, least=0), metavar="N", help="seed (default: 0)")
+    add = own.add_argument
+    add("--split", metavar="A/B/C", help="split one file into train, dev and test with these shares: 0.8/0.1/0.1")
+    add("--split-seed", type=partial(whole_number, least=0), metavar="N", help="seed (default: 0)")
 
 
 def add_split_arguments(parser: argparse.ArgumentParser, default: str) -> None:
-    split = f"split of the data set it was trained on (default: {default})"
-    parser.add_argument("--split", choices=SPLITS, default=default, help=split)
+    parser.add_argument("--split", choices=SPLITS, default=default, help=f"split of its data set (default: {default})")
     add_directory_argument(parser)
 
 
-def add_directory_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: as in training)")
+def add_directory_argument(parser: argparse.ArgumentParser, default: str = "as in training") -> None:
+    parser.add_argument("--data-directory", metavar="DIR", help=f"folder with the data files (default: {default})")
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:

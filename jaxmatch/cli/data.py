@@ -3,10 +3,7 @@
 import argparse
 import dataclasses
 import os
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from jaxmatch.cli import common
 from jaxmatch.cli.common import note, show
@@ -17,11 +14,11 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     fetch = actions.add_parser("fetch", help="download data sets and word vectors", allow_abbrev=False)
     fetch.set_defaults(act=_fetch)
-    fetch.add_argument("names", nargs="*", metavar="NAME", help="what to fetch (default: list what there is)")
-    fetch.add_argument("--data-directory", metavar="DIR", help="folder to put it into (default: $JAXMATCH_DATA)")
-    source = "mirror or folder with files of the same names"
-    fetch.add_argument("--from", dest="source", default="", metavar="URL|FOLDER", help=source)
-    fetch.add_argument("--accept-licenses", action="store_true", help="accept the licenses shown, without being asked")
+    add = fetch.add_argument
+    add("names", nargs="*", metavar="NAME", help="what to fetch (default: list what there is)")
+    add("--data-directory", metavar="DIR", help="folder to put it into (default: $JAXMATCH_DATA)")
+    add("--from", dest="source", default="", metavar="URL|FOLDER", help="mirror or folder with files of the same names")
+    add("--accept-licenses", action="store_true", help="accept the licenses, which are shown")
     check = actions.add_parser("check", help="counts, labels, lengths, coverage and problems", allow_abbrev=False)
     check.set_defaults(act=_check)
     check.add_argument("name", metavar="NAME", help='such as "snli", "wikiqa", "embedded_inference", or "own"')
@@ -29,12 +26,11 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_data_arguments(check)
     vectors = actions.add_parser("vectors", help="make word vectors with a sentence encoder", allow_abbrev=False)
     vectors.set_defaults(act=_vectors)
-    encoder = "model of sentence-transformers, such as sentence-transformers/all-MiniLM-L6-v2, or a folder"
-    vectors.add_argument("--encoder", required=True, metavar="NAME|FOLDER", help=encoder)
-    words = "data sets and text files whose words get a vector, separated by commas"
-    vectors.add_argument("--words-of", required=True, metavar="NAME|FILE,...", help=words)
-    vectors.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")
-    vectors.add_argument("--output", required=True, metavar="FILE", help="the file to write: .txt, or .zip")
+    add = vectors.add_argument
+    add("--encoder", required=True, metavar="NAME|FOLDER", help="model of sentence-transformers, or its folder")
+    add("--words-of", required=True, metavar="NAME|FILE,...", help="data sets and text files whose words get a vector")
+    common.add_directory_argument(vectors, "$JAXMATCH_DATA")
+    add("--output", required=True, metavar="FILE", help="the file to write: .txt, or .zip")
 
 
 def data(arguments: argparse.Namespace) -> None:
@@ -46,9 +42,9 @@ def data(arguments: argparse.Namespace) -> None:
         jaxmatch data vectors --encoder sentence-transformers/all-MiniLM-L6-v2 --words-of sick,my.txt --output v.zip
 
     `fetch` downloads releases from their owners, or from a mirror, and unpacks them. `check` shows counts, labels,
-    lengths, how many words have a vector, and problems such as pairs that occur in two splits. Settings of the data are
-    given as in training: --config.data.tokenizer=whitespace. `vectors` makes static word vectors: a sentence encoder
-    reads each word alone (pip install 'jaxmatch[vectors]').
+    lengths, how many words have a vector, and problems such as pairs that occur in two splits; --config.data.NAME=VALUE
+    changes a setting. `vectors` makes static word vectors: a sentence encoder reads each word alone (pip install
+    'jaxmatch[vectors]').
     """
     arguments.act(arguments)
 
@@ -93,10 +89,8 @@ def _words_of_data(name: str, directory: str | None) -> list[str]:
     from jaxmatch.data.text import Corpus
     from jaxmatch.sweep.files import data_settings, load_config
 
-    config = with_overrides(
-        load_config("re2", dataset=name), {"data.directory": directory or "", "data.vectors": "hashed"}
-    )
-    settings = data_settings(config)
+    changes = {"data.directory": directory or "", "data.vectors": "hashed"}
+    settings = data_settings(with_overrides(load_config("re2", dataset=name), changes))
     data = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     return list(Corpus(data, dataclasses.replace(settings.preprocessing, remove_punctuation=False)).words)
 
@@ -110,33 +104,19 @@ def _fetch(arguments: argparse.Namespace) -> None:
             only = "" if all("address" in file for file in release.files) else "; only with --from"
             show(f"{release.name:<12}  {release.title}{only}\n{'':<12}  {release.license}; {release.home}")
         return
-    # A data set that has several names is fetched once.
-    chosen = list({release.name: release for release in map(release_of, arguments.names)}.values())
-    directory = arguments.data_directory or os.environ.get(DATA_VARIABLE, "")
-    if not directory:
+    if not (directory := arguments.data_directory or os.environ.get(DATA_VARIABLE)):
         raise InputError("no data directory is named", remedy=f"give --data-directory, or set {DATA_VARIABLE}")
-    place_of = {release.name: release.place(Path(directory)) for release in chosen}
-    _accept([release for release in chosen if not place_of[release.name].exists()], arguments.accept_licenses)
-    for release in chosen:
+    # A data set that has several names is fetched once.
+    chosen = {release.name: (release, release.place(Path(directory))) for release in map(release_of, arguments.names)}
+    for release, place in chosen.values():
+        if not place.exists():
+            note(f"{release.title}: license {release.license}; see {release.home}")
+            if not arguments.accept_licenses:
+                problem = f"the license of {release.name} is not accepted"
+                raise InputError(problem, remedy="read it, then give --accept-licenses")
+    for release, place in chosen.values():
         fetch(release, Path(directory), arguments.source)
-        show(f"{place_of[release.name]} is there")
-
-
-def _accept(releases: Sequence[Any], accepted: bool) -> None:
-    """Shows the license of each release. Unless `accepted` is true, the user must accept it, in a terminal."""
-    for release in releases:
-        note(f"{release.title}: license {release.license}; see {release.home}")
-        answer = "y" if accepted else "n"
-        if not accepted and sys.stdin is not None and sys.stdin.isatty():
-            print("Do you accept it? [y/N] ", end="", file=sys.stderr, flush=True)
-            answer = sys.stdin.readline().strip().lower()
-        if answer not in ("y", "yes"):
-            problem = f"the license of {release.name} is not accepted"
-            raise InputError(problem, remedy="read it, then give --accept-licenses")
-
-
-def add_devices_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds nothing: the command has no arguments."""
+        show(f"{place} is there")
 
 
 def devices(arguments: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from jaxmatch import __version__
@@ -29,15 +29,15 @@ class Terminated(KeyboardInterrupt):
 
 
 class Subcommand(NamedTuple):
-    """A subcommand: a function of its name, whose docstring is its help, and `add_NAME_arguments(parser)`."""
+    """A subcommand: a function of its name, whose docstring is its help, and `add_NAME_arguments(parser)`, if any."""
 
-    file: str  # the module here that has both functions; it is imported when the subcommand is used
+    file: str  # the module here that has both functions
     line: str  # the help, in one line
     dotted: tuple[str, ...] = ()  # the kinds of dotted options that it takes, such as --config.NAME=VALUE
     uses_jax: bool = True  # whether it computes something that huge pages would make faster
 
     def function(self, name: str) -> Callable[..., Any]:
-        return getattr(importlib.import_module(f"jaxmatch.cli.{self.file}"), name)
+        return getattr(importlib.import_module(f"jaxmatch.cli.{self.file}"), name, None)
 
 
 SUBCOMMANDS = {
@@ -71,8 +71,8 @@ class _Parser(argparse.ArgumentParser):
         raise InputError(message, remedy=f"see {self.prog} --help")
 
 
-def build_parser(subcommands: Collection[str] = tuple(SUBCOMMANDS)) -> argparse.ArgumentParser:
-    """Builds the parser of the command line, with the arguments of these subcommands. It only names the others."""
+def build_parser() -> argparse.ArgumentParser:
+    """Builds the parser of the command line."""
     parser = _Parser(
         prog="jaxmatch",
         allow_abbrev=False,
@@ -83,22 +83,16 @@ def build_parser(subcommands: Collection[str] = tuple(SUBCOMMANDS)) -> argparse.
     parser.add_argument("--version", action="version", version=f"jaxmatch {__version__}")
     subparsers = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
     for name, subcommand in SUBCOMMANDS.items():
-        used = name in subcommands
         subparser = subparsers.add_parser(
             name,
             help=subcommand.line,
             allow_abbrev=False,
-            description=inspect.getdoc(subcommand.function(name)) if used else None,
+            description=inspect.getdoc(subcommand.function(name)),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        if used:
-            subcommand.function(f"add_{name}_arguments")(subparser)
+        if add_arguments := subcommand.function(f"add_{name}_arguments"):
+            add_arguments(subparser)
     return parser
-
-
-def _first_word(words: Sequence[str]) -> list[str]:
-    """Returns the first word that is not an option, as a list of at most one."""
-    return [word for word in words if not word.startswith("-")][:1]
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -112,7 +106,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     first = _Parser(prog="jaxmatch", add_help=False, allow_abbrev=False)
     first.add_argument(IMPORT, dest="imports", action="append", default=[])
     parsed, rest = first.parse_known_args(words)
-    parsed, rest = build_parser(_first_word(rest)).parse_known_args(rest, parsed)
+    parsed, rest = build_parser().parse_known_args(rest, parsed)
     parsed.command_line, parsed.options = shlex.join(["jaxmatch", *words]), {}
     parsed.dotted = {kind: {} for kind in DOTTED}
     left, see = iter(rest), f"see jaxmatch {parsed.subcommand} --help"
@@ -139,14 +133,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     It is 0; 2 for input that cannot be used, and without a word, which prints the help on standard error; 130 after an
     interrupt; 143 after SIGTERM; 141 if the output was closed.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words, parsed = list(sys.argv[1:] if arguments is None else arguments), None
     try:
         if sys.stdout is None:
             raise InputError("standard output is closed", remedy="give it a file or a pipe; /dev/null will do")
         if not words:
-            build_parser(()).print_help(sys.stderr)
+            build_parser().print_help(sys.stderr)
             return WRONG_INPUT
-        parsed = None
         with contextlib.suppress(SystemExit):  # after --help and --version
             parsed = parse(words)
         if parsed is not None:
@@ -161,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         return _fail(str(error))
     except KeyboardInterrupt as interrupt:
-        resumes = any(SUBCOMMANDS[word].file == "train" for word in _first_word(words) if word in SUBCOMMANDS)
+        resumes = parsed is not None and SUBCOMMANDS[parsed.subcommand].file == "train"
         what, status = ("terminated", TERMINATED) if isinstance(interrupt, Terminated) else ("interrupted", INTERRUPTED)
         return _fail(what + "; run the same command to resume" * resumes, status)
     except BrokenPipeError:
@@ -206,7 +199,8 @@ def command() -> int:
     """Runs `jaxmatch` as a process of its own, and returns the exit status."""
     if sys.stderr is None:  # closed, as by 2>&-
         sys.stderr = open(os.devnull, "w", encoding="utf-8")
-    if any(name not in SUBCOMMANDS or SUBCOMMANDS[name].uses_jax for name in _first_word(sys.argv[1:])):
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    if words and (words[0] not in SUBCOMMANDS or SUBCOMMANDS[words[0]].uses_jax):
         restart_with_huge_pages()
     raise_lost_interrupts()
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -215,7 +209,7 @@ def command() -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     status = main()
-    exit_if_needed(status, interrupted=status in (INTERRUPTED, TERMINATED))
+    exit_if_needed(status)
     return status
 
 
@@ -223,10 +217,10 @@ def _terminate(number: int, frame: object) -> NoReturn:
     raise Terminated
 
 
-def exit_if_needed(status: int, interrupted: bool) -> None:
+def exit_if_needed(status: int) -> None:
     """Exits directly if threads of JAX may still compute after an interrupt, or JAX would wait for other processes."""
     jax = sys.modules.get("jax")
-    if jax is None or not (interrupted or jax.distributed.is_initialized()):
+    if jax is None or not (status in (INTERRUPTED, TERMINATED) or jax.distributed.is_initialized()):
         return
     for stream in filter(None, (sys.stdout, sys.stderr)):
         with contextlib.suppress(OSError, ValueError):
@@ -245,11 +239,6 @@ def raise_lost_interrupts() -> None:
             report(unraisable)
 
     sys.unraisablehook = hook
-
-
-def register_magic(shell: Any) -> None:
-    """Adds `%jaxmatch` to an IPython shell."""
-    shell.register_magic_function(magic, magic_kind="line", magic_name="jaxmatch")
 
 
 def magic(line: str) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxmatch.inference.search import Candidate, SearchIndex
 
 STANDARD_INPUT = "standard input"  # its name in error messages
-MAX_LINE_BYTES, BLOCK_BYTES = 2**26, 2**20
+BLOCK_BYTES = 2**20
 CHUNK = 4096  # pairs predicted together: enough to batch pairs of similar length, few enough to be done soon
 PREFILTERS = ("vectors", "bm25")  # the names in jaxmatch/inference/search.py
 EXPORT_FORMATS = ("stablehlo", "onnx", "safetensors")
@@ -30,32 +30,27 @@ EXPORT_FORMATS = ("stablehlo", "onnx", "safetensors")
 
 def source_of(text: str) -> Path | str:
     """Parses an input for argparse: a file, or `-` for standard input."""
-    return STANDARD_INPUT if text == "-" else common.path_of(text)
+    return STANDARD_INPUT if text == "-" else Path(text)
 
 
 def add_record_arguments(parser: argparse.ArgumentParser, formats: Sequence[str], example: str, default: str) -> None:
-    """Adds --input-format, --columns, --no-header, --quoted and --output."""
-    parser.add_argument("--input-format", choices=formats, help=f"format of the input (default: {default})")
-    parser.add_argument("--columns", default="", metavar="A=B,...", help=f"columns with other names: {example}")
-    names = [part.partition("=")[0] for part in example.split(",")]
-    common.add_no_header(parser, ",".join(f"{number}={name}" for number, name in enumerate(names, start=1)))
-    parser.add_argument("--quoted", action="store_true", help="TSV with quotation marks, as in CSV")
-    parser.add_argument("--output", default="-", metavar="FILE", help="JSON lines; - is standard output (default)")
+    """Adds --input-format, --columns, --quoted and --output."""
+    add = parser.add_argument
+    add("--input-format", choices=formats, help=f"format of the input (default: {default})")
+    add("--columns", default="", metavar="A=B,...", help=f"columns with other names: {example}")
+    add("--quoted", action="store_true", help="TSV with quotation marks, as in CSV")
+    add("--output", default="-", metavar="FILE", help="JSON lines; - is standard output (default)")
 
 
-def lines_of(descriptor: int, name: Path | str, on_wait: Callable[[], None] = lambda: None) -> Iterator[bytes]:
+def lines_of(descriptor: int, on_wait: Callable[[], None] = lambda: None) -> Iterator[bytes]:
     r"""Yields the lines of a pipe or a terminal, each with its b"\n". Calls `on_wait` before it waits for more."""
-    block, begun, number = b"begin", b"", 1
+    block, begun = b"begin", b""
     while block:
         on_wait()
         select.select([descriptor], [], [])  # the descriptor may be one that does not wait
         block = os.read(descriptor, BLOCK_BYTES)
         *lines, begun = (begun + block).split(b"\n")
         yield from (line + b"\n" for line in lines)
-        number += len(lines)
-        if len(begun) > MAX_LINE_BYTES:
-            problem = f"the line has more than {MAX_LINE_BYTES:,} bytes"
-            raise InputError(problem, path=name, line=number)
     if begun:
         yield begun
 
@@ -64,15 +59,13 @@ def lines_in(source: Path | str, on_wait: Callable[[], None] = lambda: None) -> 
     """Yields (line number, line) for a file, also one packed with gzip, or for a stream as its lines arrive."""
     if isinstance(source, Path) and source.is_file():
         yield from data.read_lines(source)
-    elif isinstance(source, Path):
-        with open(source, "rb", buffering=0) as file:
-            yield from data.decode_lines(lines_of(file.fileno(), source, on_wait), source)
-    else:
-        try:
-            descriptor = sys.stdin.fileno()
-        except (AttributeError, ValueError):  # an io.UnsupportedOperation, in a notebook, is a ValueError
-            raise InputError("standard input is closed", remedy="give --input a file, or a pipe") from None
-        yield from data.decode_lines(lines_of(descriptor, source, on_wait), source)
+        return
+    try:
+        stream = source if isinstance(source, Path) else sys.stdin.fileno()
+    except (AttributeError, ValueError):  # an io.UnsupportedOperation, in a notebook, is a ValueError
+        raise InputError("standard input is closed", remedy="give --input a file, or a pipe") from None
+    with open(stream, "rb", buffering=0, closefd=isinstance(source, Path)) as file:
+        yield from data.decode_lines(lines_of(file.fileno(), on_wait), source)
 
 
 def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,49 +87,48 @@ def predict(arguments: argparse.Namespace) -> None:
     An --output that ends in .csv or .parquet is a table with a column for each probability, "probability_LABEL".
 
     All lines of an input file are checked before the first prediction, and an output file appears whole or not at all.
-    From standard input or a pipe, pairs are predicted as they arrive, at most 4,096 together. A line that cannot be
-    used, such as one of more than 64 MiB, ends the stream; all pairs before it are predicted.
+    From a pipe, pairs are predicted as they arrive, at most 4,096 together, up to a line that cannot be used.
     """
-    source, table = arguments.input, Path(arguments.output).suffix.lower()
-    common.check_output(arguments.output, source)
-    matcher = jaxmatch.load(common.chosen_run(arguments))
+    with common.open_whole(arguments.output, arguments.input) as output:
+        matcher = jaxmatch.load(common.chosen_run(arguments))
+        _predict(matcher, arguments, output)
+
+
+def _predict(matcher: Matcher, arguments: argparse.Namespace, output: BinaryIO) -> None:
+    source, suffix = arguments.input, Path(arguments.output).suffix.lower()
     parts, numbered, quoted = matcher.text_columns(arguments.columns)
-    quoted = arguments.quoted or quoted
+    waiting: list[tuple[int, dict[str, Any]]] = []
+    rows: list[dict[str, Any]] = []  # of a table, which is written as a whole
 
     def records(on_wait: Callable[[], None] = lambda: None) -> Iterator[tuple[int, Any]]:
-        return data.read_records(source, parts, arguments.input_format, quoted, lines_in(source, on_wait), numbered)
+        lines = lines_in(source, on_wait)
+        return data.read_records(source, parts, arguments.input_format, arguments.quoted or quoted, lines, numbered)
+
+    def write() -> None:
+        pairs = [(line, tuple(fields[name] for name in parts)) for line, fields in waiting]
+        try:
+            for (_, fields), prediction in zip(waiting, _predictions(matcher, pairs, source), strict=True):
+                rows.append(_answer(fields, prediction))
+                if suffix not in (".csv", ".parquet"):
+                    output.write(f"{printable_json(rows.pop())}\n".encode())
+        finally:
+            waiting.clear()
+            output.flush()
 
     if isinstance(source, Path) and source.is_file():
         for _ in records():  # an error is found before anything is written
             pass
-    waiting: list[tuple[int, dict[str, Any]]] = []
-    rows: list[dict[str, Any]] = []  # of a table, which is written as a whole
-    with common.open_whole(arguments.output) as output:
-
-        def write() -> None:
-            pairs = [(line, tuple(fields[name] for name in parts)) for line, fields in waiting]
-            try:
-                for (_, fields), prediction in zip(waiting, _predictions(matcher, pairs, source), strict=True):
-                    answer = _answer(fields, prediction)
-                    if table in (".csv", ".parquet"):
-                        rows.append(answer)
-                    else:
-                        output.write(f"{printable_json(answer)}\n".encode())
-            finally:
-                waiting.clear()
-                output.flush()
-
-        try:
-            for record in records(write):
-                waiting.append(record)
-                if len(waiting) >= CHUNK:
-                    write()
-        except InputError:
-            write()  # the pairs before the one that is wrong
-            raise
-        write()
-        if table in (".csv", ".parquet"):
-            output.write(_table(rows, table))
+    try:
+        for record in records(write):
+            waiting.append(record)
+            if len(waiting) >= CHUNK:
+                write()
+    except InputError:
+        write()  # the pairs before the one that is wrong
+        raise
+    write()
+    if suffix in (".csv", ".parquet"):
+        output.write(_table(rows, suffix))
 
 
 def _predictions(matcher: Matcher, pairs: Sequence[tuple[int, Any]], source: Path | str) -> Iterator[Prediction]:
@@ -153,8 +145,8 @@ def _predictions(matcher: Matcher, pairs: Sequence[tuple[int, Any]], source: Pat
             if isinstance(error, NotFinite):
                 problem, remedy = "the model's output for this pair is not finite", "train the model again"
             raise InputError(problem, path=source, line=pairs[0][0], remedy=remedy) from None
-        yield from _predictions(matcher, pairs[: len(pairs) // 2], source)
-        yield from _predictions(matcher, pairs[len(pairs) // 2 :], source)
+        for half in (pairs[: len(pairs) // 2], pairs[len(pairs) // 2 :]):
+            yield from _predictions(matcher, half, source)
     else:
         yield from found
 
@@ -193,8 +185,7 @@ def _table(answers: Sequence[Mapping[str, Any]], suffix: str) -> bytes:
 
 def add_text_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds --label and the options of `texts_of`."""
-    label = "the label that means a match (default: the positive label of a calibrated run; else the second of two)"
-    parser.add_argument("--label", metavar="LABEL", help=label)
+    parser.add_argument("--label", help="the label that means a match (default: the calibration's, or the second of 2)")
     default = "from its name, or else one text per line; with --columns or --quoted TSV"
     add_record_arguments(parser, ("text", *data.FORMATS), "text=question", default)
 
@@ -216,12 +207,11 @@ def texts_of(source: Path | str, arguments: argparse.Namespace) -> Iterator[tupl
         yield from ((number, text) for number, text in lines_in(source) if text.strip())
 
 
-def all_texts(source: Path | str, arguments: argparse.Namespace) -> tuple[list[int], list[str]]:
+def all_texts(source: Path | str, arguments: argparse.Namespace) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Returns the line numbers and the texts of a whole input (`texts_of`), of which there must be some."""
-    found = list(texts_of(source, arguments))
-    if not found:
+    if not (found := list(texts_of(source, arguments))):
         raise InputError("holds no texts", path=source)
-    return [number for number, _ in found], [text for _, text in found]
+    return tuple(zip(*found, strict=True))
 
 
 def add_rank_arguments(parser: argparse.ArgumentParser) -> None:
@@ -244,11 +234,10 @@ def rank(arguments: argparse.Namespace) -> None:
     the input (of Parquet the row, from 0), "text", and "score": the probability of the label that means a match, or the
     predicted number of a regression. A model with more than two labels needs --label.
     """
-    common.check_output(arguments.output, arguments.input)
-    folder = common.chosen_run(arguments)
-    lines, texts = all_texts(arguments.input, arguments)
-    found = jaxmatch.load(folder).rank(arguments.query, texts, arguments.top_k, arguments.label)
-    with common.open_whole(arguments.output) as output:
+    with common.open_whole(arguments.output, arguments.input) as output:
+        matcher = jaxmatch.load(common.chosen_run(arguments))
+        lines, texts = all_texts(arguments.input, arguments)
+        found = matcher.rank(arguments.query, texts, arguments.top_k, arguments.label)
         _write_ranking(output, arguments.query, found, lines)
 
 
@@ -261,21 +250,19 @@ def _write_ranking(output: BinaryIO, query: str, found: Iterable[Candidate], lin
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_run_arguments(parser)
-    texts = parser.add_mutually_exclusive_group(required=True)
-    texts.add_argument("--texts", type=source_of, metavar="FILE", help="the texts to search; - is standard input")
-    texts.add_argument("--index", type=Path, metavar="DIR", help="an index that --save made")
+    add = parser.add_mutually_exclusive_group(required=True).add_argument
+    add("--texts", type=source_of, metavar="FILE", help="the texts to search; - is standard input")
+    add("--index", type=Path, metavar="DIR", help="an index that --save made")
     add = parser.add_argument
     add("--prefilter", choices=PREFILTERS, help="method that finds candidates (default: vectors)")
     add("--save", type=common.folder_of, metavar="DIR", help="keep the index of the texts here")
-    queries = parser.add_mutually_exclusive_group()
-    query = "what to search for, the first text of each pair"
-    queries.add_argument("--query", type=common.text_of, metavar="TEXT", help=query)
-    queries.add_argument("--input", type=source_of, metavar="FILE", help="queries; - is standard input")
-    add("--top-k", type=common.whole_number, default=10, metavar="N", help="how many to print for each query")
-    candidates = "how many the model ranks for each query, or --top-k if that is more"
-    add("--candidates", type=common.whole_number, default=100, metavar="N", help=candidates)
-    mix = "share of the prefilter in a text's score, from 0 to 1 (default: that of the index, or chosen on dev)"
-    add("--mix", type=float, metavar="W", help=mix)
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--query", type=common.text_of, metavar="TEXT", help="what to search for, the first text of each pair")
+    add("--input", type=source_of, metavar="FILE", help="queries; - is standard input")
+    add, number = parser.add_argument, common.whole_number
+    add("--top-k", type=number, default=10, metavar="N", help="how many to print for each query (default: 10)")
+    add("--candidates", type=number, default=100, metavar="N", help="how many the model ranks for each (default: 100)")
+    add("--mix", type=float, metavar="W", help="share of the prefilter in a score, 0 to 1 (default: chosen on dev)")
     add_text_arguments(parser)
     common.add_directory_argument(parser)
 
@@ -288,14 +275,13 @@ def search(arguments: argparse.Namespace) -> None:
 
     A prefilter chooses candidates: `vectors` compares mean word vectors, `bm25` (`pip install 'jaxmatch[search]'`) the
     words themselves. A text's "score" is (1 - W) times the model's probability plus W times the prefilter's score, from
-    0 to 1 over the candidates. --mix sets W. Without it, matching pairs of the run's dev choose W, which takes seconds.
-    --save keeps the index with W, and --index reads it instead of the texts. Texts, queries, output and --label are
-    those of `jaxmatch rank`. Queries from standard input are answered as they arrive.
+    0 to 1 over the candidates. Without --mix W, matching pairs of the run's dev choose W, which takes seconds. An index
+    keeps W. Texts, queries, output and --label are those of `jaxmatch rank`. Queries from standard input are answered
+    as they arrive.
     """
-    from jaxmatch.inference.search import SearchIndex
-
-    is_searched = arguments.query is not None or arguments.input is not None
-    if not is_searched and arguments.save is None:
+    queries = () if arguments.input is None else texts_of(arguments.input, arguments)
+    queries = queries if arguments.query is None else [(1, arguments.query)]
+    if not queries and arguments.save is None:
         raise InputError("there is nothing to search for", remedy="give --query or --input, or --save an index")
     if arguments.index is not None and (arguments.save is not None or arguments.prefilter is not None):
         raise InputError("--index cannot be combined with --prefilter or --save", remedy="give --texts instead")
@@ -303,31 +289,32 @@ def search(arguments: argparse.Namespace) -> None:
         raise InputError("--mix is not between 0 and 1")
     if arguments.texts == STANDARD_INPUT == arguments.input:
         raise InputError("texts and queries cannot both come from standard input", remedy="give one of them as a file")
-    common.check_output(arguments.output, arguments.texts, arguments.input)
-    folder = common.chosen_run(arguments)
-    if arguments.texts is not None:
-        lines, texts = all_texts(arguments.texts, arguments)
-    matcher = jaxmatch.load(folder)
+    with common.open_whole(arguments.output, arguments.texts, arguments.input) as output:
+        index, candidates = _index(arguments, bool(queries)), max(arguments.candidates, arguments.top_k)
+        for _, query in queries:
+            found = index.search(query, arguments.top_k, candidates, arguments.label)
+            _write_ranking(output, query, found, index.lines)
+
+
+def _index(arguments: argparse.Namespace, is_searched: bool) -> SearchIndex:
+    """Makes or reads the index that a command line names, and saves it if --save is given."""
+    from jaxmatch.inference.search import SearchIndex
+
+    matcher = jaxmatch.load(common.chosen_run(arguments))
     if is_searched:
         matcher.matched_label(arguments.label)  # a wrong label is found before the work is done
-    if arguments.index is None:
-        index = SearchIndex(matcher, texts, arguments.prefilter or PREFILTERS[0], lines=lines)
-    else:
+    if arguments.index is not None:
         index = matcher.load_index(arguments.index)
+    else:
+        lines, texts = all_texts(arguments.texts, arguments)
+        index = SearchIndex(matcher, texts, arguments.prefilter or PREFILTERS[0], lines=lines)
     if arguments.mix is not None:
         index.mix = arguments.mix
     elif index.mix is None and (is_searched or arguments.label is not None or len(matcher.labels) < 3):
         index.mix = _mix_of_dev(index, arguments)
     if arguments.save is not None:
         index.save(arguments.save)
-    if not is_searched:
-        return
-    candidates = max(arguments.candidates, arguments.top_k)
-    queries = [(1, arguments.query)] if arguments.input is None else texts_of(arguments.input, arguments)
-    with common.open_whole(arguments.output) as output:
-        for _, query in queries:
-            found = index.search(query, arguments.top_k, candidates, arguments.label)
-            _write_ranking(output, query, found, index.lines)
+    return index
 
 
 def _mix_of_dev(index: SearchIndex, arguments: argparse.Namespace) -> float:
@@ -340,22 +327,25 @@ def _mix_of_dev(index: SearchIndex, arguments: argparse.Namespace) -> float:
         dev = official_split(matcher, "dev", arguments.data_directory)
         mix, rank = chosen_mix(matcher, dev, index.prefilter, arguments.label)
     except InputError as error:
-        common.note(f"note: the prefilter has a share of {DEFAULT_MIX}, as dev cannot choose it ({error})")
-        return DEFAULT_MIX
-    chosen_on = f"{matcher.config['data']['name']} dev (mean reciprocal rank {rank:.4f})"
-    common.note(f"note: the prefilter has a share of {mix:.1f}, chosen on {chosen_on}")
+        mix, why = DEFAULT_MIX, f"as dev cannot choose it ({error})"
+    else:
+        why = f"chosen on {matcher.config['data']['name']} dev (mean reciprocal rank {rank:.4f})"
+    common.note(f"note: the prefilter has a share of {mix:.1f}, {why}")
     return mix
 
 
 def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_run_arguments(parser)
-    what = parser.add_mutually_exclusive_group()
-    split = "split of the data set it was trained on (default: test)"
-    what.add_argument("--split", choices=common.SPLITS, default="test", help=split)
-    file = "score this file instead: as training data, with labels"
-    what.add_argument("--input", type=common.path_of, metavar="FILE", help=file)
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--split", choices=common.SPLITS, default="test", help="split of its data set (default: test)")
+    add("--input", type=Path, metavar="FILE", help="score this file instead: as training data, with labels")
+    add = parser.add_argument
+    add("--by", metavar="COLUMN", help="also score the pairs of each value of this column of the file")
+    _add_pairs_arguments(parser)
+
+
+def _add_pairs_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_layout_arguments(parser)
-    parser.add_argument("--by", metavar="COLUMN", help="also score the pairs of each value of this column of the file")
     common.add_directory_argument(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
@@ -369,11 +359,11 @@ def evaluate(arguments: argparse.Namespace) -> None:
             --labels entailment=entailment,neutral+contradiction=non-entailment
 
     Scores have intervals with 95% confidence. A classification also gets a matrix of labels and predictions, and
-    precision, recall and F1 of each label. If the run is calibrated (`jaxmatch calibrate`), there are two columns,
-    without and with its temperature and threshold; the intervals are those of the first, and the matrix and --by use
-    the second. A file has a format of training data. Its columns and labels have the names that they had in training,
-    unless --columns and --labels say otherwise. With +, --labels sums labels of the model to one of the file. Labels of
-    a ranking may be grades of relevance from 0 to 10.
+    precision, recall and F1 of each label. Of a calibrated run (`jaxmatch calibrate`), scores are shown without and
+    with its temperature and threshold; the intervals are those of the first, and the rest is that of the second. A file
+    has a format of training data, and its columns and labels have the names that they had in training, unless --columns
+    and --labels say otherwise. With +, --labels sums labels of the model to one of the file. Labels of a ranking may be
+    grades of relevance from 0 to 10.
     """
     from jaxmatch.analysis.evaluate import evaluation
 
@@ -403,16 +393,12 @@ def evaluate(arguments: argparse.Namespace) -> None:
         _show_columns(rows)
 
 
-def _show_scores(
-    scores: Mapping[str, float],
-    calibrated: Mapping[str, float] | None = None,
-    intervals: Mapping[str, Sequence[float]] | None = None,
-) -> None:
+def _show_scores(scores: Mapping, calibrated: Mapping | None, intervals: Mapping) -> None:
     """Prints scores, without and with a calibration in two columns if both are given, and their intervals."""
     rows = [] if calibrated is None else [["", "as trained", "calibrated", ""]]
     for name, value in scores.items():
         both = [] if calibrated is None else [f"{calibrated[name]:.4f}"]
-        bounds = (intervals or {}).get(name)
+        bounds = intervals.get(name)
         rows.append([name, f"{value:.4f}", *both, f"[{bounds[0]:.4f}, {bounds[1]:.4f}]" if bounds else ""])
     _show_columns(rows)
 
@@ -428,19 +414,13 @@ def _show_columns(rows: Sequence[Sequence[str]]) -> None:
 
 def add_calibrate_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_run_arguments(parser)
-    what = parser.add_mutually_exclusive_group()
-    choose = "score that the threshold maximizes (default: accuracy)"
-    what.add_argument("--choose", choices=("accuracy", "f1"), help=choose)
-    precision = "choose the threshold with the highest recall whose precision is at least P"
-    what.add_argument("--precision", type=float, metavar="P", help=precision)
-    what.add_argument("--remove", action="store_true", help="remove the run's calibration")
-    positive = "the label that the threshold is for (default: the second of two)"
-    parser.add_argument("--positive", metavar="LABEL", help=positive)
-    file = "pairs with labels to choose on (default: dev)"
-    parser.add_argument("--input", type=common.path_of, metavar="FILE", help=file)
-    common.add_layout_arguments(parser)
-    common.add_directory_argument(parser)
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--choose", choices=("accuracy", "f1"), help="score that the threshold maximizes (default: accuracy)")
+    add("--precision", type=float, metavar="P", help="choose the highest recall at a precision of at least P")
+    add = parser.add_argument
+    add("--positive", metavar="LABEL", help="the label that the threshold is for (default: the second of two)")
+    add("--input", type=Path, metavar="FILE", help="pairs with labels to choose on (default: dev)")
+    _add_pairs_arguments(parser)
 
 
 def calibrate(arguments: argparse.Namespace) -> None:
@@ -451,21 +431,13 @@ def calibrate(arguments: argparse.Namespace) -> None:
 
     The temperature maximizes the likelihood. A pair gets the positive label if its probability reaches the threshold; a
     model with more than two labels has none. Both are kept in the run's model folder, as calibration.json. From then on
-    `predict` uses them; `jaxmatch evaluate` shows the scores with and without them. --remove removes them.
+    `predict` uses them; `jaxmatch evaluate` shows the scores with and without them.
     """
     from jaxmatch.analysis.evaluate import label_numbers, pairs_of
     from jaxmatch.inference import calibration, model_folder
 
     folder = common.chosen_run(arguments)
-    if arguments.remove:
-        path = model_folder.find(folder) / calibration.FILE
-        if not path.exists():
-            raise InputError("there is no calibration", path=path)
-        path.unlink()
-        return
     matcher = jaxmatch.load(folder)
-    if matcher.task == "regression":
-        raise InputError("a regression has no probabilities to calibrate", path=folder)
     split, name = common.requested_pairs(arguments, matcher, "dev")
     found = calibration.chosen_calibration(
         matcher.logits(pairs_of(split)),
@@ -484,7 +456,7 @@ def calibrate(arguments: argparse.Namespace) -> None:
     common.show(f"temperature  {found.temperature:.4f}")
     if found.threshold is not None:
         common.show(f"threshold    {found.threshold:.4f}  (of {found.positive}, chosen for {found.objective})")
-    _show_scores(found.before, found.after)
+    _show_scores(found.before, found.after, {})
 
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,7 @@
 """Commands for results: table, report, figure, timing; and the list of configs and sweeps."""
 
 import argparse
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -10,11 +11,11 @@ from jaxmatch.reporting import FORMATS
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the --workdir of a sweep or of a timing")
-    parser.add_argument("--format", choices=FORMATS, default="markdown")
-    parser.add_argument("--output", metavar="FILE", help="write the table to this file, with all that --verbose adds")
-    verbose = "print below the caption also how the numbers came about, and the notes"
-    parser.add_argument("--verbose", action="store_true", help=verbose)
+    add = parser.add_argument
+    add("directory", type=Path, metavar="DIR", help="the --workdir of a sweep or of a timing")
+    add("--format", choices=FORMATS, default="markdown")
+    add("--output", default="-", metavar="FILE", help="write the table to this file, with all that --verbose adds")
+    add("--verbose", action="store_true", help="print below the caption also how the numbers came about, and the notes")
 
 
 def table(arguments: argparse.Namespace) -> None:
@@ -25,28 +26,24 @@ def table(arguments: argparse.Namespace) -> None:
     from jaxmatch.reporting.table import folder_table
     from jaxmatch.workdir import TIMING_FILE
 
-    file, output = arguments.directory / TIMING_FILE, arguments.output or "-"
+    file, output = arguments.directory / TIMING_FILE, arguments.output
     how = arguments.format, arguments.verbose or output != "-"
-    common.check_output(output)
-    if file.is_file():
-        from jaxmatch.papers.timing import read_times, times  # imports JAX
+    with common.open_whole(output) as written:
+        if file.is_file():
+            from jaxmatch.papers.timing import read_times, times  # imports JAX
 
-        text = times(read_times(file), *how)
-    else:
-        text = folder_table(arguments.directory, *how)
-    if output == "-":
-        common.show(text, end="")
-    else:
-        with common.open_whole(output) as written:
-            written.write(text.encode())
+            text = times(read_times(file), *how)
+        else:
+            text = folder_table(arguments.directory, *how)
+        written.write(text.encode())
     if arguments.format == "markdown" and not file.is_file():
         common.note_verdict(arguments.directory)
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the --workdir of a sweep or of a tuning")
-    output = 'file of the page (default: DIR/report.html; "-": standard output)'
-    parser.add_argument("--output", metavar="FILE", help=output)
+    add = parser.add_argument
+    add("directory", type=Path, metavar="DIR", help="the --workdir of a sweep or of a tuning")
+    add("--output", metavar="FILE", help='file of the page (default: DIR/report.html; "-": standard output)')
 
 
 def report(arguments: argparse.Namespace) -> None:
@@ -57,22 +54,19 @@ def report(arguments: argparse.Namespace) -> None:
     from jaxmatch.reporting.report import report
 
     output = arguments.output or str(arguments.directory / "report.html")
-    common.check_output(output)
-    page = report(arguments.directory).encode()
     with common.open_whole(output) as file:
-        file.write(page)
+        file.write(report(arguments.directory).encode())
     if output != "-":
         common.show(output)
 
 
 def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
-    sources = "the --workdir of a sweep or of a timing, or a figure's JSON file"
-    parser.add_argument("sources", type=Path, nargs="+", metavar="SOURCE", help=sources)
-    parser.add_argument("--against", metavar="SETTING", help="a setting of the grid, such as model.stacked_layers")
-    score = "with --against: a score such as test.accuracy (default: the one that chose the checkpoints)"
-    parser.add_argument("--score", metavar="SCORE", help=score)
-    parser.add_argument("--dark", action="store_true", help="for a dark background: the names end in -dark")
-    parser.add_argument("--output", type=common.folder_of, metavar="DIR", required=True, help="folder of the figure")
+    add = parser.add_argument
+    add("sources", type=Path, nargs="+", metavar="SOURCE", help="folder of a sweep or timing, or a figure's JSON file")
+    add("--against", metavar="SETTING", help="a setting of the grid, such as model.stacked_layers")
+    add("--score", help="with --against: a score such as test.accuracy (default: the one that chose the checkpoints)")
+    add("--dark", action="store_true", help="for a dark background: the names end in -dark")
+    add("--output", type=common.folder_of, metavar="DIR", required=True, help="folder of the figure")
 
 
 def figure(arguments: argparse.Namespace) -> None:
@@ -82,25 +76,22 @@ def figure(arguments: argparse.Namespace) -> None:
         jaxmatch figure runs/depth_quora runs/depth_snli --against model.stacked_layers --output figures
         jaxmatch figure figures/attention.json --output figures
 
-    For a sweep's folder, the figure shows the dev score of each setting against the pairs seen, as mean and standard
-    deviation over the seeds up to the first one that stopped, in curves.json, curves.png and curves.svg. With
-    --against, it shows the score of the chosen checkpoints against a setting of the grid, with a curve for each
-    combination of the other settings, in stacked_layers.json and so on. Several folders then share one figure. Of a
-    timing, it shows parameters and times.
+    Of a sweep, the figure shows the dev score of each setting against the pairs seen, as mean and standard deviation
+    over the seeds up to the first one that stopped; of a timing, parameters and times. With --against, it shows the
+    score of the chosen checkpoints against a setting of the grid, with a curve for each combination of the other
+    settings. Several folders then share one figure.
     """
     from jaxmatch.reporting import figures
     from jaxmatch.reporting.records import records_of
     from jaxmatch.workdir import TIMING_FILE
 
     source = arguments.sources[0]
-    if arguments.score and not arguments.against:
-        raise InputError("--score needs --against SETTING")
-    if len(arguments.sources) > 1 and not arguments.against:
-        raise InputError("several folders share a figure only with --against SETTING", remedy="add it")
     if arguments.against:
         records = [record for folder in arguments.sources for record in records_of(folder)]
         values = figures.scores_against(records, arguments.against, arguments.score or "")
         written = figures.write(values, arguments.output, values["axis"].rpartition(".")[2], arguments.dark)
+    elif arguments.score or len(arguments.sources) > 1:
+        raise InputError("--score and several sources need --against SETTING")
     elif source.is_dir() and not (source / TIMING_FILE).is_file():
         written = figures.write(figures.curves(records_of(source)), arguments.output, "curves", arguments.dark)
     else:
@@ -112,10 +103,8 @@ def add_timing_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", type=Path, metavar="FILE", help="a timing file or its name: re2_timing, esan_timing")
     add("--workdir", type=common.folder_of, metavar="DIR", help="folder of the record (default: runs/FILE)")
-    split = "texts to predict; none: no data files (default: test)"
-    add("--split", choices=(*common.SPLITS, "none"), default="test", help=split)
-    batches = "number of batches to time (default: as many as the paper)"
-    add("--batches", type=partial(common.whole_number, least=2), metavar="N", help=batches)
+    add("--split", choices=(*common.SPLITS, "none"), default="test", help="texts to predict, or none (default: test)")
+    add("--batches", type=partial(common.whole_number, least=2), metavar="N", help="how many (default: as the paper)")
     add("--dry-run", action="store_true", help="show what would be timed")
     add("--smoke", action="store_true", help="try it quickly: tiny models, generated data")
     common.add_directory_argument(parser)
@@ -128,8 +117,8 @@ def timing(arguments: argparse.Namespace) -> None:
         jaxmatch timing sweeps/esan_timing.py --split none --batches 100
 
     A batch is timed from word ids to probabilities, a split of the data set from texts to labels. Weights are random,
-    which does not change a time. The times are kept in WORKDIR/timing.json: `jaxmatch table WORKDIR` prints them again,
-    and `jaxmatch figure WORKDIR --output DIR` draws parameters and times. Run nothing else meanwhile.
+    which does not change a time. Run nothing else meanwhile. The times are kept in WORKDIR/timing.json, for `jaxmatch
+    table WORKDIR` and `jaxmatch figure WORKDIR --output DIR`.
     """
     import jax
 
@@ -181,8 +170,6 @@ def configs(arguments: argparse.Namespace) -> None:
     from jaxmatch.sweep.files import CONFIGS, SWEEPS, config_file, files, find, title
 
     if arguments.name is None:
-        if arguments.copy:
-            raise InputError("--copy needs the name of a file", remedy="jaxmatch configs lists them")
         uses = {CONFIGS: "jaxmatch train NAME", SWEEPS: "jaxmatch sweep NAME; of a timing: jaxmatch timing NAME"}
         for kind, use in uses.items():
             known = files(kind)
@@ -195,13 +182,10 @@ def configs(arguments: argparse.Namespace) -> None:
     if not arguments.copy:
         common.show(printable(str(file)))
         return
-    target, text = Path(file.name), file.read_bytes()
-    try:
-        with target.open("xb") as copy:
-            copy.write(text)
-    except FileExistsError:
-        problem, remedy = "there is such a file already", "remove it, or copy in another folder"
-        raise InputError(problem, path=target, remedy=remedy) from None
+    target = Path(file.name)
+    if target.exists():
+        raise InputError("there is such a file already", path=target, remedy="remove it, or copy in another folder")
+    shutil.copyfile(file, target)
     command = "train" if file.stem in files(CONFIGS) else "timing" if file.stem.endswith("_timing") else "sweep"
     words = ["jaxmatch", command, str(target), *(f"--{name} {value}" for name, value in options.items())]
     common.show(f"{target} is written; run it with: {' '.join(words)}")

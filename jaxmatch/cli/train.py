@@ -5,7 +5,7 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,71 +14,59 @@ from jaxmatch.errors import InputError, count_text
 
 # Option of the command -> the setting that it is short for.
 SHORT = {"epochs": "training.epochs", "learning_rate": "optimizer.learning_rate", "batch_size": "training.batch_size"}
-_loaded: set[str] = set()  # the values of --import that this worker has loaded; it may train several cohorts
 
 
-def add_sweep_arguments(parser: argparse.ArgumentParser, name: str = "FILE", kind: str = "a sweep file") -> None:
-    _add_launch_arguments(parser, name, kind)
-    parser.add_argument(
-        "--baselines",
-        metavar="NAMES",
-        help="simple baselines to show below the runs: all that are installed, none, or some of majority, overlap, "
-        "cosine, tfidf (pip install 'jaxmatch[baselines]') and, for rankings, bm25, separated by commas (default: "
-        "those of the file)",
-    )
+def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_launch_arguments(parser)
+    baselines = "simple baselines below the runs: all that are installed, none, or some of majority, overlap, cosine, "
+    baselines += "tfidf (pip install 'jaxmatch[baselines]') and, for rankings, bm25 (default: those of the file)"
+    parser.add_argument("--baselines", metavar="NAME,...", help=baselines)
 
 
-def add_train_arguments(parser: argparse.ArgumentParser) -> None:
-    add_sweep_arguments(parser, "CONFIG", "a config file")
+add_train_arguments = add_sweep_arguments
 
 
 def add_tune_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_launch_arguments(parser, "FILE", "a sweep file")
+    _add_launch_arguments(parser)
     add = parser.add_argument
     add("--final-seeds", type=whole_number, metavar="N", help="number of seeds of the chosen setting (default: 10)")
-    add("--halving", action="store_true", help="drop settings that fall behind early (successive halving)")
-    eta = "with --halving: the best n / N of n settings continue (default: 3)"
-    add("--eta", type=functools.partial(whole_number, least=2), metavar="N", help=eta)
+    eta = functools.partial(whole_number, least=2)
+    add("--eta", type=eta, metavar="N", help="with --halving: the best n / N of n settings continue (default: 3)")
     add("--rungs", type=_epochs, metavar="E,E,...", help="with --halving: epochs after which settings are dropped")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--halving", action="store_true", help="drop settings that fall behind early (successive halving)")
     add("--optuna", type=whole_number, metavar="TRIALS", help="number of settings for Optuna to suggest and train")
-    at_once = "with --optuna: settings suggested together, for one program (default: 8)"
-    add("--trials-at-once", type=whole_number, metavar="N", help=at_once)
 
 
 def _epochs(text: str) -> tuple[int, ...]:
     return tuple(map(whole_number, text.split(",")))
 
 
-def _add_launch_arguments(parser: argparse.ArgumentParser, name: str, kind: str) -> None:
+def _add_launch_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("file", type=Path, metavar=name, help=f"{kind} or its name (jaxmatch configs lists them)")
+    add("file", type=Path, metavar="FILE", help="a sweep or config file, or its name (jaxmatch configs lists them)")
     workdir = "folder of runs and records (default: runs/NAME of the file; for train with its options: runs/re2_snli)"
     add("--workdir", type=folder_of, metavar="DIR", help=workdir)
     add("--seeds", type=whole_number, metavar="N", help="number of seeds, counted from the file's first")
     for option, setting in SHORT.items():
         add(f"--{option.replace('_', '-')}", metavar="VALUE", help=f"short for --config.{setting}=VALUE")
     add("--dry-run", action="store_true", help="show the plan, on standard error, and train nothing")
-    smoke = "try it quickly: a tiny model, a few steps, generated data (default folder: runs/NAME-smoke)"
-    add("--smoke", action="store_true", help=smoke)
+    add("--smoke", action="store_true", help="try it quickly: a tiny model, generated data; in runs/NAME-smoke")
     log = "follow the runs with a listener of your own, as module:Class or file.py:Class"
     add("--log", action="append", default=[], metavar="NAME", help=log)
     add_data_arguments(parser)
     add = parser.add_argument_group("clusters").add_argument
     on = "ray: train on the Ray cluster at HOST:PORT, or of this machine. slurm: submit jobs to Slurm (not for tune)"
     add("--on", metavar="ray[:ADDRESS]|slurm", help=on)
-    store = "with --on ray: an object store, such as s3://BUCKET/FOLDER, for checkpoints and records; without it, all "
-    add("--store", metavar="URL", help=store + "nodes must share --workdir")
-    slurm = "with --on slurm: TOML file with options of the jobs, such as partition"
-    add("--slurm", type=Path, metavar="FILE", help=slurm)
-    later = parser.add_mutually_exclusive_group()
-    status = "with --on slurm: list the cohorts with their jobs and logs"
-    later.add_argument("--status", action="store_true", help=status)
-    collect = "with --on slurm: print the table of the runs that have finished"
-    later.add_argument("--collect", action="store_true", help=collect)
+    store = "with --on ray: an object store, such as s3://BUCKET/FOLDER; without it, all nodes must share --workdir"
+    add("--store", metavar="URL", help=store)
+    add("--slurm", type=Path, metavar="FILE", help="with --on slurm: TOML file with options of the jobs")
     add("--distributed", action="store_true", help="train as one process of several, which JAX finds by itself")
     add("--coordinator", metavar="ADDRESS", help="also --distributed: HOST:PORT of process 0")
-    process = "with --coordinator: index of this process, from 0, and number"
-    add("--process", type=_process, metavar="I/N", help=process)
+    add("--process", type=_process, metavar="I/N", help="with --coordinator: this process, from 0, and their number")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--status", action="store_true", help="with --on slurm: list the cohorts with their jobs and logs")
+    add("--collect", action="store_true", help="with --on slurm: print the table of the runs that have finished")
 
 
 def _process(text: str) -> tuple[int, ...]:
@@ -97,13 +85,6 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
                 same = f"--{name.replace('_', '-')} and --{kind}.{options[name]} are the same setting"
                 raise InputError(same, remedy="give one of them")
     return arguments.dotted["config"] | {SHORT[name]: value for name, value in given(arguments, SHORT).items()}
-
-
-def workdir_of(arguments: argparse.Namespace) -> Path:
-    """Returns --workdir, or runs/NAME of the file by default, for `train` with the values of the file's options."""
-    options = arguments.options.values() if arguments.subcommand == "train" else ()
-    name = "_".join((arguments.file.stem, *options))
-    return arguments.workdir or Path("runs") / (name + "-smoke" * arguments.smoke)
 
 
 @contextlib.contextmanager
@@ -136,96 +117,90 @@ def engine_of(arguments: argparse.Namespace) -> Iterator[Any]:
         yield None
 
 
-def extend(imports: Sequence[str], folder: str) -> None:
+@functools.cache  # a worker may train several cohorts
+def extend(imports: tuple[str, ...], folder: str) -> None:
     """Loads, in a worker, the extensions of installed packages and of --import, also from the command's folder."""
     from jaxmatch import extend
 
     if folder not in sys.path:
         sys.path.append(folder)
     extend.load_installed()
-    for name in imports:
-        if name not in _loaded:
-            extend.load([name])
-            _loaded.add(name)
-
-
-def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
-    """Wraps a subcommand so that, with --distributed, process 0 runs it and the other processes train with it."""
-
-    @functools.wraps(run)
-    def wrapped(arguments: argparse.Namespace) -> None:
-        if not (arguments.distributed or arguments.coordinator or arguments.process):
-            return run(arguments)
-        if arguments.on is not None:
-            raise InputError("--on and --distributed cannot be combined", remedy="give one of them")
-        from jaxmatch.sweep import execute
-
-        execute.on_all_hosts(functools.partial(run, arguments), arguments.coordinator, *(arguments.process or ()))
-
-    return wrapped
+    extend.load(imports)
 
 
 def _print_results(workdir: Path) -> None:
     """Prints the table of the finished runs of a folder. Raises InputError if runs are missing."""
     from jaxmatch.reporting.records import read_sweep_folder
     from jaxmatch.reporting.table import folder_table
-    from jaxmatch.workdir import Workdir
 
     folder = read_sweep_folder(workdir)
     if folder.records:
         show(folder_table(workdir, verbose=False), end="")
-    if missing := folder.runs.keys() - Workdir(workdir).finished(folder.runs):
-        problem = f"{len(missing)} of {count_text(len(folder.runs), 'run')} missing"
+    if folder.missing:
+        problem = f"{len(folder.missing)} of {count_text(len(folder.runs), 'run')} missing"
         raise InputError(problem, path=workdir, remedy="see --status")
 
 
-def run_launcher(function: Callable[..., str], arguments: argparse.Namespace) -> bool:
-    """Calls a launcher, such as `launch.sweep`, and prints the table that it returns. Returns whether all runs trained.
+def _launch(function: Callable[..., str], arguments: argparse.Namespace, **more: Any) -> None:
+    """Calls a launcher and prints its tables. With --distributed, process 0 does so, and the others train with it."""
+    run = functools.partial(_launch_here, function, arguments, **more)
+    if not (arguments.distributed or arguments.coordinator or arguments.process):
+        return run()
+    if arguments.on is not None:
+        raise InputError("--on and --distributed cannot be combined", remedy="give one of them")
+    from jaxmatch.sweep import execute
 
-    If runs failed, the table of the others is printed before the error is raised.
-    """
+    execute.on_all_hosts(run, arguments.coordinator, *(arguments.process or ()))
+
+
+def _launch_here(function: Callable[..., str], arguments: argparse.Namespace, **more: Any) -> None:
+    """Does the work of `_launch`. If runs failed, the table of the others is printed before the error is raised."""
+    from jaxmatch.cli import analyses
     from jaxmatch.sweep.execute import Submitted
     from jaxmatch.sweep.files import CONFIGS, OF_THE_DATA, SWEEPS, find
     from jaxmatch.workdir import FailedCohorts
 
-    workdir = workdir_of(arguments)
+    name, kinds = arguments.file.stem, (SWEEPS, CONFIGS)
+    if arguments.subcommand == "train":
+        name, kinds = "_".join((name, *arguments.options.values())), (CONFIGS,)
+    workdir = arguments.workdir or Path("runs") / (name + "-smoke" * arguments.smoke)
     try:
         with engine_of(arguments) as engine:
             if arguments.status:
                 from jaxmatch.sweep import on_slurm
 
                 show(on_slurm.status(workdir.absolute()))
-                return False
+                return
             if arguments.collect:
                 _print_results(workdir)
-                return True
-            text = function(
-                find(arguments.file, (CONFIGS,) if arguments.subcommand == "train" else (SWEEPS, CONFIGS)),
-                workdir=workdir,
-                seeds=arguments.seeds,
-                dry_run=arguments.dry_run,
-                overrides=settings_of(arguments),
-                grid_overrides=arguments.dotted["grid"],
-                options=arguments.options | given(arguments, OF_THE_DATA),
-                smoke=arguments.smoke,
-                command=arguments.command_line,
-                log=arguments.log,
-                engine=engine,
-                **({"baselines": arguments.baselines} if "baselines" in arguments else {}),
-            )
+            else:
+                text = function(
+                    find(arguments.file, kinds),
+                    workdir=workdir,
+                    seeds=arguments.seeds,
+                    dry_run=arguments.dry_run,
+                    overrides=settings_of(arguments),
+                    grid_overrides=arguments.dotted["grid"],
+                    options=arguments.options | given(arguments, OF_THE_DATA),
+                    smoke=arguments.smoke,
+                    command=arguments.command_line,
+                    log=arguments.log,
+                    engine=engine,
+                    **more,
+                )
+                show(text, end="")
     except FailedCohorts as failed:
         show(failed.table or "", end="")
         raise
     except Submitted as submitted:
         note(f"{submitted}; --status lists them, --collect prints the table")
-        return False
-    show(text, end="")
-    if not arguments.dry_run:
+        return
+    if not (arguments.dry_run or arguments.collect):
         note_verdict(workdir / "final" if arguments.subcommand == "tune" else workdir)
-    return not arguments.dry_run
+    if arguments.subcommand == "sweep" and not arguments.dry_run:
+        analyses.run_analyses(workdir, arguments.data_directory)
 
 
-@on_all_hosts
 def sweep(arguments: argparse.Namespace) -> None:
     """Train the grid of runs that a sweep file describes, and print its table.
 
@@ -237,14 +212,11 @@ def sweep(arguments: argparse.Namespace) -> None:
 
     A sweep file can also ask for an ensemble, an occlusion analysis or attention weights of the trained runs.
     """
-    from jaxmatch.cli import analyses
     from jaxmatch.sweep import launch
 
-    if run_launcher(launch.sweep, arguments):
-        analyses.run_analyses(workdir_of(arguments), arguments.data_directory)
+    _launch(launch.sweep, arguments, baselines=arguments.baselines)
 
 
-@on_all_hosts
 def train(arguments: argparse.Namespace) -> None:
     """Train the config of a file, with one seed or with --seeds N, and print its scores.
 
@@ -256,10 +228,9 @@ def train(arguments: argparse.Namespace) -> None:
     """
     from jaxmatch.sweep import launch
 
-    run_launcher(launch.train, arguments)
+    _launch(launch.train, arguments, baselines=arguments.baselines)
 
 
-@on_all_hosts
 def tune(arguments: argparse.Namespace) -> None:
     """Train the grid of a sweep file, choose a setting on dev, train it with new seeds, and print both tables.
 
@@ -280,22 +251,16 @@ def tune(arguments: argparse.Namespace) -> None:
     """
     from jaxmatch.sweep.tune import tune
 
-    run_launcher(functools.partial(tune, final_seeds=arguments.final_seeds, **_search(arguments)), arguments)
+    _launch(tune, arguments, final_seeds=arguments.final_seeds, **_search(arguments))
 
 
 def _search(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the arguments of `jaxmatch.sweep.tune.tune` for --halving and --optuna."""
-    halving = given(arguments, ("eta", "rungs"))
-    at_once, space = arguments.trials_at_once, arguments.dotted["space"]
-    optuna = [f"--space.{name}" for name in space] + ["--trials-at-once"] * bool(at_once)
+    halving, space = given(arguments, ("eta", "rungs")), arguments.dotted["space"]
     if halving and not arguments.halving:
         raise InputError(f"--{next(iter(halving))} needs --halving")
-    if optuna and not arguments.optuna:
-        raise InputError(f"{optuna[0]} needs --optuna TRIALS")
-    both = [(f"--grid.{name}", f"--space.{name}") for name in sorted(arguments.dotted["grid"].keys() & space.keys())]
-    both += [("--optuna", "--halving")] * bool(arguments.optuna and arguments.halving)
-    for one, other in both:
-        raise InputError(f"{one} and {other} cannot be combined", remedy="give one of them")
-    if arguments.optuna:
-        return {"trials": arguments.optuna, "space": space, **({"trials_at_once": at_once} if at_once else {})}
-    return {"halve": True, **halving} if arguments.halving else {}
+    if space and not arguments.optuna:
+        raise InputError(f"--space.{next(iter(space))} needs --optuna TRIALS")
+    for name in sorted(arguments.dotted["grid"].keys() & space.keys()):
+        raise InputError(f"--grid.{name} and --space.{name} cannot be combined", remedy="give one of them")
+    return {"halve": arguments.halving, "trials": arguments.optuna, "space": space, **halving}

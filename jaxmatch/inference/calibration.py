@@ -15,7 +15,7 @@ from jaxmatch import files
 from jaxmatch.errors import InputError, report_damage
 
 FILE, FORMAT = "calibration.json", 1
-_REMEDY = "remove it: jaxmatch calibrate RUN --remove"
+_REMEDY = "remove it, and calibrate again"
 # Without bounds, the temperature of a model that is always right would fall to 0, and that of a model that knows
 # nothing would rise to infinity.
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 100.0

@@ -13,7 +13,7 @@ _LIMIT = [_ON_SLURM + "test_a_job_at_its_time_limit_is_queued_again_if_it_makes_
 MUTANTS = [
     (_SLURM, "in _states().items() if state not in OVER", "in _states().items()", _ASKED),
     (_SLURM, "elif state in {", "elif state not in {", _ASKED),
-    ("jaxmatch/cli/train.py", "folder.runs.keys() - Workdir", "folder.runs.keys() & Workdir", _EQUAL),
+    ("jaxmatch/cli/train.py", "    if folder.missing:\n", "    if False:\n", _EQUAL),
     (_SLURM, "if jobs.get(each.name) not in living", "", _ASKED),
     (_SLURM, "round(1024 * options.memory_gb)", "round(1000 * options.memory_gb)", _ASKED),
     (_SLURM, '{"requeue": True, **options.sbatch}', "options.sbatch", _ASKED),
