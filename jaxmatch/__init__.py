@@ -60,9 +60,6 @@ def __getattr__(name: str) -> Any:
     module = MODULES[name]
     if name in SUBMODULES:
         return importlib.import_module(f"{module}.{name}")
-    from jaxmatch import extend
-
-    extend.load_installed()
     return getattr(importlib.import_module(module), name)
 
 

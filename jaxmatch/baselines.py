@@ -5,21 +5,17 @@ a pair become outputs by a logistic regression, or by a linear regression in a r
 """
 
 import dataclasses
-import hashlib
 import importlib.util
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from jaxmatch.data.encoding import EncodedData, EncodedSplit
-from jaxmatch.data.pairs import DataSet, Split
 from jaxmatch.data.text import UNKNOWN
 from jaxmatch.errors import InputError, NotInstalled, nearest, without_nan
-from jaxmatch.files import hash_file
 from jaxmatch.training.scores import score
 
 # Constants of BM25, as in Robertson and Zaragoza (2009) and in Lucene: how slowly repetitions of a word saturate, and
@@ -249,114 +245,20 @@ def measured(data: EncodedData, names: Sequence[str]) -> list[dict[str, Any]]:
     for name in (name for name in names if data.task in BASELINES[name].tasks):
         start, baseline = time.perf_counter(), BASELINES[name]
         parameters, outputs = baseline.fit(data)
-        scored = _scored(data, data.splits, outputs, round(time.perf_counter() - start, 3))
+        train_seconds = time.perf_counter() - start
         title = (data.task == "regression" and baseline.regression_title) or baseline.title
-        rows.append({"name": name, "title": title, "parameters": parameters, **scored})
+        row = {"name": name, "title": title, "parameters": parameters, "dev": None, "test": None}
+        seconds, pairs = 0.0, 0
+        for part in ("dev", "test"):
+            split = data.splits.get(part)
+            if split is None or not split.pairs:
+                continue
+            start = time.perf_counter()
+            answers = outputs(split)
+            seconds, pairs = seconds + time.perf_counter() - start, pairs + split.pairs
+            about = dict(groups=split.groups, documents=split.documents, filtered=data.filtered)
+            row[part] = without_nan(score(data.task, split.labels, answers, label_names=data.labels, **about))
+        microseconds = round(1e6 * seconds / pairs, 3) if pairs else None
+        times = {"train_seconds_a_run": round(train_seconds, 3), "inference_microseconds_a_pair": microseconds}
+        rows.append({**row, "times": times})
     return rows
-
-
-def _scored(data: EncodedData, inputs: Any, outputs: Callable, train_seconds: float | None) -> dict[str, Any]:
-    """Scores and times a function that computes outputs from the "dev" and "test" of `inputs`."""
-    scores: dict[str, Any] = {"dev": None, "test": None}
-    seconds, pairs = 0.0, 0
-    for part in scores:
-        split = data.splits.get(part)
-        if split is None or not split.pairs:
-            continue
-        start = time.perf_counter()
-        answers = outputs(inputs[part])
-        seconds, pairs = seconds + time.perf_counter() - start, pairs + split.pairs
-        about = dict(groups=split.groups, documents=split.documents, filtered=data.filtered)
-        scores[part] = without_nan(score(data.task, split.labels, answers, label_names=data.labels, **about))
-    microseconds = round(1e6 * seconds / pairs, 3) if pairs else None
-    times = {"train_seconds_a_run": train_seconds, "inference_microseconds_a_pair": microseconds}
-    return {**scores, "times": times}
-
-
-CROSS_ENCODER = "cross_encoder"  # the name of its line in a comparison
-_PAIRS_AT_ONCE = 32
-_CONFIG, _WEIGHTS = "config.json", "*.safetensors"
-_SAVED_MODEL = "give a folder that a sequence classifier and its tokenizer of transformers were saved to"
-
-
-def check_cross_encoder(folder: str | Path) -> None:
-    """Checks that the packages are installed and that a folder holds a cross-encoder."""
-    for package in ("transformers", "torch"):
-        if importlib.util.find_spec(package) is None:
-            raise NotInstalled("a cross-encoder", package, "transformers", "or leave out --cross-encoder")
-    if not (Path(folder) / _CONFIG).is_file() or not list(Path(folder).glob(_WEIGHTS)):
-        raise InputError(f"the folder has no {_CONFIG} or no {_WEIGHTS}", path=folder, remedy=_SAVED_MODEL)
-
-
-def cross_encoder_fingerprint(folder: str | Path) -> str:
-    """Returns a hash of the names and contents of the files in the folder of a cross-encoder."""
-    files = sorted(path for path in Path(folder).iterdir() if path.is_file())
-    return hashlib.sha256("\n".join(f"{path.name} {hash_file(path)}" for path in files).encode()).hexdigest()[:12]
-
-
-class CrossEncoder:
-    """A pretrained cross-encoder, one row of a comparison, from a local folder that transformers saved.
-
-    It is not trained here. Its labels are matched with `labels`, those of the data, by name, regardless of case. If it
-    has one output, that is the prediction of a regression, or the logit of the second of two labels. Loading runs no
-    code from the folder and reads no pickle.
-
-    Raises:
-      InputError: the cross-encoder cannot be loaded, lacks weights, or has outputs that do not fit the labels.
-    """
-
-    def __init__(self, folder: str | Path, task: str, labels: Sequence[str]):
-        import transformers
-
-        transformers.utils.logging.set_verbosity_error()
-        transformers.utils.logging.disable_progress_bar()
-        try:
-            self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            self._model, loading = transformers.AutoModelForSequenceClassification.from_pretrained(
-                folder, use_safetensors=True, output_loading_info=True, local_files_only=True
-            )
-        except Exception as error:  # a damaged folder can make transformers raise any exception
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise InputError(f"transformers cannot load it ({reason})", path=folder, remedy=_SAVED_MODEL) from error
-        if missing := sorted(loading["missing_keys"]):
-            raise InputError(f"it has no weights for {missing[0]}", path=folder, remedy=_SAVED_MODEL)
-        self._model.eval()
-        self.parameters = self._model.num_parameters()
-        longest = getattr(self._model.config, "max_position_embeddings", None) or self._tokenizer.model_max_length
-        self._longest = min(longest, self._tokenizer.model_max_length)
-        outputs = self._model.config.id2label
-        self._regression, self._columns = task == "regression", None
-        if len(outputs) == 1 and (self._regression or len(labels) == 2):
-            return
-        numbers = {str(name).lower(): int(number) for number, name in outputs.items()}
-        if self._regression or not {label.lower() for label in labels} <= set(numbers):
-            wanted = f"the labels {', '.join(labels)}" if labels else "one output"
-            problem = f"its {len(outputs)} outputs are {', '.join(outputs.values())}, and the data needs {wanted}"
-            raise InputError(problem, path=Path(folder) / _CONFIG, remedy="give one whose outputs and id2label fit")
-        self._columns = [numbers[label.lower()] for label in labels]
-
-    def outputs(self, split: Split) -> np.ndarray:
-        """Returns the outputs for a split, <float64>[pairs, labels]; [pairs, 1] in a regression. Cuts long texts."""
-        import torch
-
-        texts = list(zip(split.text_a, split.text_b, strict=True))
-        order = sorted(range(len(texts)), key=lambda pair: sum(map(len, texts[pair])))  # needs little padding
-        found = np.zeros((len(texts), self._model.config.num_labels))
-        for start in range(0, len(order), _PAIRS_AT_ONCE):
-            rows = order[start : start + _PAIRS_AT_ONCE]
-            sides = ([texts[row][side] for row in rows] for side in (0, 1))
-            cut = dict(padding=True, truncation=True, max_length=self._longest)
-            tokens = self._tokenizer(*sides, **cut, return_tensors="pt")
-            with torch.inference_mode():
-                found[rows] = self._model(**tokens).logits.double().numpy()
-        if self._columns is not None:
-            return found[:, self._columns]
-        return found if self._regression else np.column_stack([np.zeros(len(found)), found])
-
-
-def cross_encoder_measured(folder: str, data: EncodedData, texts: DataSet) -> dict[str, Any]:
-    """Scores a cross-encoder on a data set, given as arrays and as text, as `measured` does."""
-    model = CrossEncoder(folder, data.task, data.labels)
-    row = _scored(data, texts.splits, model.outputs, None)
-    title = f"cross-encoder {Path(folder).resolve().name}"
-    return {"name": CROSS_ENCODER, "title": title, "pretrained": True, "parameters": model.parameters, **row}

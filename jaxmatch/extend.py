@@ -1,12 +1,10 @@
 """Models, scores, data sets and hyperparameters of your own.
 
-A module outside the package calls these functions. `--import FILE_OR_MODULE` loads the module for a command. An
-installed module is loaded if its distribution names it as an entry point of the group "jaxmatch". A name must be an
-identifier that the package does not use; otherwise an `InputError` is raised. It may be added again.
+A module outside the package calls these functions. `--import FILE_OR_MODULE` loads the module for a command. A name
+must be an identifier that the package does not use; otherwise an `InputError` is raised. It may be added again.
 """
 
 import dataclasses
-import importlib.metadata
 import inspect
 import os
 from collections.abc import Callable, Iterable, MutableMapping
@@ -17,9 +15,7 @@ from jaxmatch.config.models import MODELS, ModelConfig
 from jaxmatch.config.settings import ADDED_DEFAULTS, SCORES, SECTIONS, OptimizerConfig, Score
 from jaxmatch.errors import InputError
 
-ENTRY_POINTS = "jaxmatch"
 ADDED: dict[tuple[str, str], Any] = {}  # (kind, name) -> the value that was added
-_installed_are_loaded = False
 
 
 def _add(registry: MutableMapping[str, Any], kind: str, name: str, value: Any) -> None:
@@ -123,22 +119,3 @@ def load(names: Iterable[str]) -> None:
             load_module(Path(name))
         else:
             load_named(name, "give --import a file that ends in .py, or a module")
-
-
-def load_installed() -> None:
-    """Imports the entry points of the group "jaxmatch" of installed distributions, once in a process.
-
-    Raises:
-      InputError: an entry point cannot be imported.
-    """
-    global _installed_are_loaded
-    if _installed_are_loaded:
-        return
-    _installed_are_loaded = True  # set before the imports, because the modules import this package
-    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        try:
-            entry.load()
-        except Exception as error:
-            _installed_are_loaded = False
-            problem = f'the extension "{entry.name}" ({entry.value}) fails with {type(error).__name__}: {error}'
-            raise InputError(problem, remedy="fix or uninstall it") from error

@@ -6,13 +6,11 @@ time.
 
 `--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran, cafe,
 bimpm, diin, decatt, esim, siamese and transformer, separated by commas, or all. With all, the table has all simple
-baselines (`--baselines`); TF-IDF needs pip install 'jaxmatch[baselines]'. `--cross-encoder FOLDER`: adds a row for a
-pretrained cross-encoder that transformers saved in the folder, with the labels of the data. This needs pip install
-'jaxmatch[transformers]'. A model takes its structure, optimizer and batch size from its file in configs/. If the file
-does not have the data set, the structure is the default, and optimizer and batch size are those for SNLI; warmup and
-decay take as many pairs as RE2's do on this data set. (On embedded data sets, the whole optimizer is then RE2's.)
-`--features paper` gives each model the word features that its paper uses besides the vector; by default all models see
-the same. `--smoke` tries it in seconds, without data files.
+baselines (`--baselines`); TF-IDF needs pip install 'jaxmatch[baselines]'. A model takes its structure, optimizer and
+batch size from its file in configs/. If the file does not have the data set, the structure is the default, and
+optimizer and batch size are those for SNLI; warmup and decay take as many pairs as RE2's do on this data set. (On
+embedded data sets, the whole optimizer is then RE2's.) `--features paper` gives each model the word features that its
+paper uses besides the vector; by default all models see the same. `--smoke` tries it in seconds, without data files.
 """
 
 import dataclasses
@@ -106,7 +104,6 @@ def get_sweep(
     dataset: str = "embedded_inference",
     models: str = "re2,esan,csran,cafe",
     features: str = published.NONE,
-    cross_encoder: str = "",
 ) -> Sweep:
     known = known_data_sets("re2")
     if dataset not in known:
@@ -142,7 +139,6 @@ def get_sweep(
         variants=variants,
         seeds=tuple(range(SEEDS)),
         baselines=tuple(BASELINES) if models == "all" else (),
-        cross_encoder=cross_encoder,
         table=TableLayout(
             title=f"Models on {data_title(dataset)}",
             rows=("variant",),

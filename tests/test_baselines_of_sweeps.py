@@ -76,7 +76,7 @@ def plan_of(*settings):
     configs = [with_overrides(default_config("esan"), each) for each in settings]
     data = [types.SimpleNamespace(fingerprint=name, task="classification") for name in "fghi"[: len(configs)]]
     cohorts = [types.SimpleNamespace(data=each) for each in data]
-    sweep = types.SimpleNamespace(baselines=("overlap",), cross_encoder="")
+    sweep = types.SimpleNamespace(baselines=("overlap",))
     pairs = zip(configs, cohorts, strict=True)
     runs = {str(number): (types.SimpleNamespace(config=one), each) for number, (one, each) in enumerate(pairs)}
     return types.SimpleNamespace(sweep=sweep, runs=runs)

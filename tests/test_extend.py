@@ -1,9 +1,6 @@
 """Extensions from a file outside the package work in every command."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -191,22 +188,3 @@ def test_failed_import_prints_a_one_line_error(name, message, tmp_path, monkeypa
     monkeypatch.syspath_prepend(str(tmp_path))
     assert main(["data", "check", "embedded_inference", "--import", name]) == 2
     assert message in (error := capsys.readouterr().err) and error.count("\n") == 1
-
-
-PLUGIN = """
-from jaxmatch import extend
-from jaxmatch.config.settings import Score
-extend.add_score(Score("half", "half"), lambda labels, outputs: outputs[:, 0, 0] * 0 + 0.5, "classification")
-"""
-
-
-def test_installed_entry_points_are_loaded(tmp_path):
-    """The installed distribution is a folder with metadata beside its module."""
-    (tmp_path / "plugin.py").write_text(PLUGIN)
-    info = tmp_path / "plugin-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[jaxmatch]\nplugin = plugin\n")
-    program = "import jaxmatch; jaxmatch.TableLayout; from jaxmatch.config.settings import SCORES; SCORES['half']"
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True)

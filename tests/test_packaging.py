@@ -32,7 +32,7 @@ def test_device_extras_require_the_same_jax_version(extra):
 
 def test_extras_are_included_in_the_test_extra_with_the_same_bounds():
     extras = PROJECT["optional-dependencies"]
-    tested = extras.keys() - {"test", "cuda12", "cuda13", "tpu", "docs", "torch", "transformers", "vectors"}
+    tested = extras.keys() - {"test", "cuda12", "cuda13", "tpu", "docs", "torch", "vectors"}
     assert {line for name in tested for line in extras[name]} <= set(extras["test"])
 
 

@@ -145,7 +145,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed is not None:
             from jaxmatch import extend  # not for --help, which needs fewer imports
 
-            extend.load_installed()
             extend.load(parsed.imports)
             SUBCOMMANDS[parsed.subcommand].function(parsed.subcommand)(parsed)
         with add_path_to_errors(OUTPUT):

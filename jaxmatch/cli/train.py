@@ -119,12 +119,11 @@ def engine_of(arguments: argparse.Namespace) -> Iterator[Any]:
 
 @functools.cache  # a worker may train several cohorts
 def extend(imports: tuple[str, ...], folder: str) -> None:
-    """Loads, in a worker, the extensions of installed packages and of --import, also from the command's folder."""
+    """Loads, in a worker, the extensions of --import, also from the command's folder."""
     from jaxmatch import extend
 
     if folder not in sys.path:
         sys.path.append(folder)
-    extend.load_installed()
     extend.load(imports)
 
 

@@ -94,19 +94,17 @@ class TableLayout:
 
 
 class BaselineRow(typing.NamedTuple):
-    """A line about a baseline or a pretrained model (baselines.py), which have no runs and no seeds.
+    """A line about a baseline (baselines.py), which has no runs and no seeds.
 
     Attributes:
-      title: the name of the baseline or model.
+      title: the name of the baseline.
       parameters: how many numbers were fitted.
       scores: "dev.", "test." or "times." and a score's name -> value.
-      pretrained: whether the parameters were fitted elsewhere, not on the training pairs.
     """
 
     title: str
     parameters: int
     scores: Mapping[str, float]
-    pretrained: bool = False
 
 
 # The printed form of scores, settings and durations

@@ -74,8 +74,7 @@ def read_baselines(directory: Path) -> dict[str, Any]:
             for part in ("dev", "test", "times"):
                 values = (row[part] or {}).items()
                 scores |= {f"{part}.{name}": float(value) for name, value in values if value is not None}
-            pretrained = row.get("pretrained", False)
-            rows[row["name"]] = BaselineRow(row["title"], int(row["parameters"]), scores, pretrained)
+            rows[row["name"]] = BaselineRow(row["title"], int(row["parameters"]), scores)
     return {**found, "rows": rows}
 
 

@@ -597,13 +597,10 @@ def seeds_needed(table: Table) -> list[str]:
 def _legend(table: Table) -> list[str]:
     """Explains the marks and abbreviations that occur in the cells."""
     layout = table.layout
-    baselines = ", ".join(baseline.title for baseline in table.baselines if not baseline.pretrained)
-    elsewhere = ", ".join(baseline.title for baseline in table.baselines if baseline.pretrained)
+    baselines = ", ".join(baseline.title for baseline in table.baselines)
     legend = []
     if baselines:
         legend.append(f"Baselines ({baselines}): fitted once on the training pairs, on the CPU, without seeds.")
-    if elsewhere:
-        legend.append(f"Pretrained ({elsewhere}): not trained here; its own tokenizer reads the texts.")
     counts = [(len(one.values), len(row.finished)) for row in table.rows for one in row.scores.values()]
     if any(0 < known < finished for known, finished in counts):
         legend.append("(n = k): only k of the runs have that score.")

@@ -81,13 +81,13 @@ def _against_baselines(folder: SweepFolder, ranking: Ranking) -> list[str]:
     """Compares the best setting with the best baseline: on test, which took no part in the choice, or else on dev."""
     if not folder.baselines:
         return ["No baseline was fitted to compare with. Train with --baselines all to fit them."]
-    best, fitted = ranking.rows[0], [row for row in folder.baselines if not row.pretrained]
+    best = ranking.rows[0]
     known = [score for score in (ranking.test, ranking.score) if best.scores[score].values]
-    score = next((score for score in known if any(score in row.scores for row in fitted)), "")
+    score = next((score for score in known if any(score in row.scores for row in folder.baselines)), "")
     if not score:
         return []
     sign = 1 if higher_is_better(score) else -1
-    baseline = max((row for row in fitted if score in row.scores), key=lambda row: sign * row.scores[score])
+    baseline = max((row for row in folder.baselines if score in row.scores), key=lambda row: sign * row.scores[score])
     summary, value = best.scores[score], baseline.scores[score]
     gap = _gap(score, summary.mean - value)
     line = f"The best setting, {best.name}, is {gap} the best baseline, {baseline.title}, in {plain_score_name(score)}"

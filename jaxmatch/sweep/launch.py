@@ -7,7 +7,6 @@ from typing import Any
 
 from jaxmatch import baselines
 from jaxmatch.config.settings import flatten
-from jaxmatch.data import catalog
 from jaxmatch.devices import keep_compiled_programs
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
@@ -102,8 +101,6 @@ def run(
     sweep = changed(sweep)  # the table of a sweep made in Python may lack an axis
     keep_compiled_programs(sweep.config.execution.cache_directory)
     check_usable(folder.path, SWEEP_FILE, sweep.name)
-    if sweep.cross_encoder:
-        baselines.check_cross_encoder(sweep.cross_encoder)
     engine.begin(folder.path, dry_run)
     plan = engine.plan(sweep)
     scores = {name for cohort in plan.cohorts for name in score_names(cohort.data.task, len(cohort.data.labels))}
@@ -149,7 +146,7 @@ def _write_notes(folder: Workdir, plan: Plan) -> None:
         "runs": list(places),
         "places": places,
         "analyses": {name: dict(options) for name, options in plan.sweep.analyses.items()},
-        **({"baselines": list(plan.sweep.rows_without_runs)} if plan.sweep.rows_without_runs else {}),
+        **({"baselines": list(plan.sweep.baselines)} if plan.sweep.baselines else {}),
         **({"command": plan.sweep.command} if plan.sweep.command else {}),
         "plan": plan_text(plan, set()),
     }
@@ -164,12 +161,10 @@ def keep_baselines(plan: Plan, folder: Workdir, display: Display) -> None:
     Raises:
       InputError: a baseline cannot be computed here, or the stored ones are damaged.
     """
-    requested, pretrained = list(filter(baselines.is_installed, plan.sweep.baselines)), plan.sweep.cross_encoder
-    if pretrained:
-        requested.append(f"{baselines.CROSS_ENCODER} {baselines.cross_encoder_fingerprint(pretrained)}")
-    elif not plan.sweep.baselines:
+    if not plan.sweep.baselines:
         return
-    run, cohort = next(iter(plan.runs.values()))
+    requested = list(filter(baselines.is_installed, plan.sweep.baselines))
+    _, cohort = next(iter(plan.runs.values()))
     # Baselines read the texts, and no other feature of their words.
     texts = {
         dataclasses.replace(data_settings(each.config), tags=False, exact_match=False, characters=0)
@@ -182,19 +177,13 @@ def keep_baselines(plan: Plan, folder: Workdir, display: Display) -> None:
     kept = read_baselines(folder.path)
     if kept and kept["fingerprint"] == cohort.data.fingerprint and kept.get("asked") == requested:
         return
-    rows, task = [], cohort.data.task
-    if plan.sweep.baselines:
-        missing = {name: "pip install 'jaxmatch[baselines]'" for name in plan.sweep.baselines if name not in requested}
-        of_others = [name for name in plan.sweep.baselines if task not in baselines.BASELINES[name].tasks]
-        left_out = missing | dict.fromkeys(of_others, f"not for a {task}")
-        fitted = [name for name in plan.sweep.baselines if name not in left_out]
-        note = "; left out: " * bool(left_out) + ", ".join(f"{name} ({reason})" for name, reason in left_out.items())
-        display.say(f"fitting the baselines: {', '.join(fitted)}{note}")
-        rows += baselines.measured(cohort.data, fitted)
-    if pretrained:
-        display.say(f"scoring the cross-encoder {pretrained}")
-        settings = data_settings(run.config)
-        texts = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
-        rows.append(baselines.cross_encoder_measured(pretrained, cohort.data, texts))
+    task = cohort.data.task
+    missing = {name: "pip install 'jaxmatch[baselines]'" for name in plan.sweep.baselines if name not in requested}
+    of_others = [name for name in plan.sweep.baselines if task not in baselines.BASELINES[name].tasks]
+    left_out = missing | dict.fromkeys(of_others, f"not for a {task}")
+    fitted = [name for name in plan.sweep.baselines if name not in left_out]
+    note = "; left out: " * bool(left_out) + ", ".join(f"{name} ({reason})" for name, reason in left_out.items())
+    display.say(f"fitting the baselines: {', '.join(fitted)}{note}")
+    rows = baselines.measured(cohort.data, fitted)
     notes = {"format": BASELINES_FORMAT, "asked": requested, "fingerprint": cohort.data.fingerprint, "rows": rows}
     write_json(folder.path / BASELINES_FILE, notes | {"versions": versions(), "commit": commit()})

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
-from jaxmatch.baselines import BASELINES, CROSS_ENCODER
+from jaxmatch.baselines import BASELINES
 from jaxmatch.config.models import MODELS
 from jaxmatch.config.settings import (
     ADDED_DEFAULTS,
@@ -103,8 +103,6 @@ class Sweep:
       analyses: command -> its options: the analyses of the trained runs, in this order (`ANALYSES`).
       baselines: the simple baselines that the table shows below the runs, out of "majority", "overlap", "cosine",
         "tfidf" and "bm25" (docs/how_to/papers.md). Without scikit-learn, "tfidf" is left out.
-      cross_encoder: the folder of a pretrained cross-encoder (`baselines.py`) that the table shows below
-        these baselines, or "".
       command: the command line that started the sweep, so that it can be repeated, or "" for a start from Python.
       space: dotted setting -> a range as text, "1:3", "8:64:8" or "log:1e-4:1e-2", which `jaxmatch tune --optuna`
         searches instead of a grid axis.
@@ -122,7 +120,6 @@ class Sweep:
     variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     analyses: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     baselines: Sequence[str] = ()
-    cross_encoder: str = ""
     command: str = ""
     space: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -142,11 +139,6 @@ class Sweep:
         object.__setattr__(self, "baselines", tuple(self.baselines))
         object.__setattr__(self, "seeds", _values("seeds", self.seeds))
         object.__setattr__(self, "grid", {key: _values(f"axis {key}", values) for key, values in self.grid.items()})
-
-    @property
-    def rows_without_runs(self) -> tuple[str, ...]:
-        """The names of the table's rows that have no runs: the baselines."""
-        return (*self.baselines, *([CROSS_ENCODER] if self.cross_encoder else []))
 
     def runs(self) -> list[Run]:
         """Returns a run for each variant, combination of the grid's values and seed. Seeds vary fastest.

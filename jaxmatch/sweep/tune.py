@@ -196,7 +196,7 @@ def tune(
     """
     workdir, display, rule = Path(workdir), display or Display(), None
     sweep = files.resolve(file, seeds=seeds, smoke=smoke, **arguments)
-    sweep = dataclasses.replace(sweep, baselines=(), cross_encoder="")
+    sweep = dataclasses.replace(sweep, baselines=())
     if trials is not None:
         import_optuna()
         searched = space_of(sweep, space or {}, arguments.get("overrides"))

@@ -93,7 +93,6 @@ MUTANTS = [
      ["tests/test_tables.py::test_published_row_matching_two_rows_or_none_is_listed_below"]),
     (_VERDICT, "p_text(max(corrected))", "p_text(min(corrected))", ["tests/test_verdict.py::test_verdict_of_a_significantly_best_setting"]),
     (_VERDICT, "self.score.replace(\"dev.\", \"test.\", 1)", "self.score", ["tests/test_verdict.py::test_verdict_of_a_significantly_best_setting"]),
-    (_VERDICT, "if not row.pretrained]", "]", _BASELINE),
     (_VERDICT, "sign * (summary.mean - value) <= 0", "summary.mean <= value", ["tests/test_verdict.py::test_lower_is_better_for_a_loss"]),
     (_VERDICT, "key=lambda row: sign * row.scores[score]", "key=lambda row: row.parameters * 0", _BASELINE),
     (_VERDICT, "if last and 2 * last >= len(curves):", "if last:",
