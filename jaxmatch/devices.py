@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import sys
 import warnings
 from pathlib import Path
@@ -63,7 +62,7 @@ def available_devices(platform: str | None = None) -> list[jax.Device]:
 
     Raises:
       RuntimeError: as in `check_not_forked`.
-      InputError: there are no devices, or they belong to several processes that were not started with --distributed.
+      InputError: there are none, or they belong to several processes that were not started with --distributed.
     """
     import jax
 
@@ -222,22 +221,19 @@ def keep_compiled_programs(configured: str = "") -> None:
             compilation_cache.reset_cache()  # otherwise the cache stays off in a process that has already compiled
 
 
-# Each call of a training step gets new working memory, hundreds of megabytes to gigabytes, page by page. How much time
-# pages of megabytes save is in benchmarks/NOTES.md. Many Linux systems give them only to processes that request them
-# ("madvise"), as glibc does if an environment variable was set before the process began
-# (https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html).
+# Each call of a training step gets new working memory, page by page. Pages of 2 MiB save time (benchmarks/NOTES.md).
+# Many Linux systems give them only on request, which glibc makes if this variable was set before the process began.
 TUNABLES, HUGE = "GLIBC_TUNABLES", "glibc.malloc.hugetlb"
 HUGE_PAGES_FILE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def restart_with_huge_pages() -> None:
-    """Restarts this process with the variable set, if that helps. Must be called before anything else is done.
+    """Restarts this process with the variable set if huge pages must be requested. Call it before anything else.
 
-    It helps unless the system gives huge pages to all processes or to none, or there is no glibc.
     `GLIBC_TUNABLES=glibc.malloc.hugetlb=0` keeps small pages.
     """
     tunables = os.environ.get(TUNABLES, "")
-    if HUGE in tunables or "[madvise]" not in huge_pages_setting() or platform.libc_ver()[0] != "glibc":
+    if HUGE in tunables or "[madvise]" not in huge_pages_setting():
         return
     changed = {TUNABLES: ":".join(filter(None, [tunables, f"{HUGE}=1"]))}
     with contextlib.suppress(OSError):  # the process continues, although it is slower
@@ -245,8 +241,7 @@ def restart_with_huge_pages() -> None:
 
 
 def huge_pages_setting() -> str:
-    """Returns the system's setting for huge pages, "" if it has none: the choice in brackets applies."""
-    try:
+    """Returns the system's setting for huge pages, in which the choice in brackets applies, or ""."""
+    with contextlib.suppress(OSError):
         return HUGE_PAGES_FILE.read_text()
-    except OSError:
-        return ""
+    return ""

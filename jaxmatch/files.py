@@ -24,12 +24,8 @@ from jaxmatch.errors import check_plain_file
 _AT_FDCWD, EXCHANGE = -100, 2
 
 
-def _shortened(name: str) -> str:
-    return os.fsencode(name)[:200].decode(errors="ignore")  # a name of a file has at most 255 bytes
-
-
 def _scratch_name(path: Path) -> Path:
-    return path.with_name(f".{_shortened(path.name)}.{os.getpid()}.{secrets.token_hex(4)}.partial")
+    return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
 
 
 @contextlib.contextmanager
@@ -56,7 +52,7 @@ def remove_abandoned(folder: str | os.PathLike, name: str | None = None) -> None
     Those of a live process stay, and all stay on a file system without locks. A missing folder counts as empty. With a
     `name`, only those of this file or folder are removed.
     """
-    what = ".*" if name is None else re.escape(_shortened(name))
+    what = ".*" if name is None else re.escape(name)
     scratch = re.compile(rf"\.{what}\.\d+\.[0-9a-f]+\.partial", re.DOTALL)
     with contextlib.suppress(OSError):
         for path in [Path(folder, each) for each in os.listdir(folder) if scratch.fullmatch(each)]:

@@ -28,11 +28,8 @@ from filelock import FileLock, Timeout
 from jaxmatch.errors import InputError, report_damage
 from jaxmatch.files import read_json, remove_abandoned, write_atomically, write_json
 
-SWEEP_FILE = "sweep.json"
-# The result of a timing, in a folder of its own.
-TIMING_FILE = "timing.json"
-BASELINES_FILE = "baselines.json"
-MISTAKES_FILE = "mistakes.json"
+SWEEP_FILE, BASELINES_FILE, MISTAKES_FILE = "sweep.json", "baselines.json", "mistakes.json"
+TIMING_FILE = "timing.json"  # the result of a timing, in a folder of its own
 FOLDERS = ("runs", "cohorts", "vectors", "slurm")
 
 
@@ -43,8 +40,7 @@ def pack(
 
     The largest cohort of a signature determines how many of its runs fit.
     """
-    kept: dict[str, list[str]] = {}
-    size: dict[str, int] = {}
+    kept, size = {}, {}
     for signature, runs in cohorts:
         kept.setdefault(signature, []).extend(filter(wanted, runs))
         size[signature] = max(size.get(signature, 1), len(runs))
@@ -75,9 +71,7 @@ class CohortFolder:
     @classmethod
     def read(cls, path: Path) -> "CohortFolder | None":
         """Returns the cohort in a folder, or None if there is none, for example because another launcher removed it.
-
-        Raises:
-          InputError: the file cohort.json is damaged.
+        Raises an `InputError` if the file cohort.json is damaged.
         """
         file = path / "cohort.json"
         with contextlib.suppress(FileNotFoundError), report_damage(file, "remove its folder and start again"):
@@ -125,17 +119,17 @@ class CohortFolder:
         message = f"{type(error).__name__}: {error}".removesuffix(": ")
         if isinstance(error, InputError):
             message = "; ".join(filter(None, (error.problem, error.remedy)))
-        message, lines = " ".join(message.split())[:400], "".join(traceback.format_exception(error))
-        unique = secrets.token_hex(8)  # distinguishes this failure from an earlier one with the same words
-        write_json(self.error_file, {"failure": unique, "message": message, "traceback": lines})
+        message = " ".join(message.split())[:400]
+        # "failure" distinguishes this failure from an earlier one with the same words.
+        notes = {"failure": secrets.token_hex(8), "message": message}
+        write_json(self.error_file, notes | {"traceback": "".join(traceback.format_exception(error))})
         return message
 
     def failure_message(self) -> str:
         """Returns why the cohort failed, in one line."""
-        try:
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
             return read_json(self.error_file)["message"]
-        except (OSError, ValueError, LookupError, TypeError):  # another launcher tries again, or the file is damaged
-            return "the reason is lost"
+        return "the reason is lost"  # another launcher tries again, or the file is damaged
 
     def mark_done(self) -> None:
         """Marks that all runs of the cohort are on record, and removes the checkpoints, which are no longer needed."""
@@ -151,22 +145,16 @@ class CohortFolder:
 
     def remove_unless_training(self) -> bool:
         """Removes the cohort, which holds runs that are not planned, and returns True, unless a process is training it.
-
-        Raises:
-          InputError: the cohort has a checkpoint, which only the user may give up.
+        Raises an `InputError` if the cohort has a checkpoint, which only the user may give up.
         """
-        try:
-            with self.lock().acquire(blocking=False):
-                if self.newest_checkpoint() >= 0:
-                    raise InputError(
-                        f"this cohort of {len(self.runs)} unfinished runs contains runs that are not in the sweep now",
-                        path=self.path,
-                        remedy="use the earlier seeds and values to resume it, or remove this folder",
-                    )
-                shutil.rmtree(self.path)
-                return True
-        except Timeout:
-            return False
+        with contextlib.suppress(Timeout), self.lock().acquire(blocking=False):
+            if self.newest_checkpoint() >= 0:
+                problem = f"this cohort of {len(self.runs)} unfinished runs contains runs that are not in the sweep now"
+                remedy = "use the earlier seeds and values to resume it, or remove this folder"
+                raise InputError(problem, path=self.path, remedy=remedy)
+            shutil.rmtree(self.path)
+            return True
+        return False
 
 
 class FailedCohorts(InputError):
@@ -182,12 +170,9 @@ class FailedCohorts(InputError):
         self.table = ""
         first, missing = folders[0], sum(len(folder.runs) for folder in folders)
         others = "" if len(folders) == 1 else f" (and {len(folders) - 1} more failed)"
-        super().__init__(
-            f"this cohort failed: {first.failure_message()}{others}",
-            path=first.path,
-            remedy=f"{missing} of {runs} runs are missing: their training failed; see {first.error_file.name}; run the "
-            "same command to try again",
-        )
+        lost = f"{missing} of {runs} runs are missing: their training failed; see {first.error_file.name}"
+        remedy = f"{lost}; run the same command to try again"
+        super().__init__(f"this cohort failed: {first.failure_message()}{others}", path=first.path, remedy=remedy)
 
 
 def check_usable(workdir: Path, file: str, name: str) -> None:
@@ -201,11 +186,8 @@ def check_usable(workdir: Path, file: str, name: str) -> None:
         raise InputError("this path is not UTF-8", path=workdir, remedy="give another --workdir")
     for folder in (workdir, *(workdir / name for name in FOLDERS)):
         existing = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
-        if not os.path.isdir(existing):
-            raise InputError("this is not a folder", path=existing, remedy="remove it, or give another --workdir")
-        if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
-            remedy = "change its permissions, or give another --workdir"
-            raise InputError("nothing can be written here", path=existing, remedy=remedy)
+        if not (os.path.isdir(existing) and os.access(existing, os.R_OK | os.W_OK | os.X_OK)):
+            raise InputError("this is no folder that can be written", path=existing, remedy="give another --workdir")
     for other in (SWEEP_FILE, TIMING_FILE):
         held = None
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
@@ -248,14 +230,12 @@ class Workdir:
         """
         found = set()
         for run in runs:
-            try:
-                record = read_json(self.run_folder(run) / "record.json")
+            with contextlib.suppress(FileNotFoundError):
+                record = None
+                with contextlib.suppress(ValueError):
+                    record = read_json(self.run_folder(run) / "record.json")
                 if not isinstance(record, dict) or complete(run, record):
                     found.add(run)
-            except FileNotFoundError:
-                pass
-            except ValueError:
-                found.add(run)
         return found
 
     def recorded(self, runs: Iterable[str]) -> set[str]:
@@ -274,15 +254,13 @@ class Workdir:
 
         Arguments:
           groups: (signature, run names) for each cohort, as planned for an empty folder.
-          complete: a function of a run's name and record that returns whether nothing of the run is left to train.
+          complete: returns, for a run's name and record, whether nothing of the run is left to train.
 
         Returns:
-          The unfinished cohorts that hold planned runs: first those that existed before, in the order of the plan, then
-          new ones.
+          The unfinished cohorts with planned runs: those that existed before, in the order of the plan, then new ones.
 
         Raises:
-          InputError: a cohort with a checkpoint holds runs that are no longer planned. To continue without them, it
-            would have to start again.
+          InputError: a cohort with a checkpoint, from which it could continue, holds runs that are no longer planned.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with FileLock(self.path / ".lock"):

@@ -26,7 +26,7 @@ def get_sweep(dataset: str = "snli", features: str = published.PAPER) -> Sweep:
         table=TableLayout(
             title=f"Ablation of CSRAN on {data.title}",
             rows=("variant",),
-            scores=tuple(csran.ablation_scores(dataset)),
+            scores=tuple(csran.rows("Table 8", dataset)[0].scores),
             published=csran.published_ablation(dataset, config),
             order={"variant": tuple(csran.ABLATIONS)},
             original={"variant": csran.ORIGINAL},

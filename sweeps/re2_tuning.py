@@ -18,7 +18,17 @@ from jaxmatch.papers import re2
 def get_sweep(dataset: str = "wikiqa") -> Sweep:
     data = re2.data_set(dataset)
     config = load_config(data.config)
-    grid = re2.tuning(dataset)
+    # Section 3.2: blocks and encoder layers "from 1 to 3", the learning rate "from 0.0001 to 0.003", batches "from 64
+    # to 512". Sections 2.2 and 2.4: whether F is a layer and whether the prediction layer is the simplified one are
+    # hyperparameters. Section 3.4: on Quora "we validate between two symmetric versions of the prediction layer".
+    grid = {
+        "model.blocks": (1, 2, 3),
+        "model.encoder_layers": (1, 2, 3),
+        "model.alignment": ("linear", "identity"),
+        "model.prediction": ("symmetric" if dataset == "quora" else "full", "simple"),
+        "training.batch_size": (64, 128, 256, 512),
+        "optimizer.learning_rate": (1e-4, 3e-4, 1e-3, 2e-3, 3e-3),
+    }
     return Sweep(
         name=f"re2-tuning-{dataset}",
         config=config,

@@ -103,7 +103,7 @@ EITHER = "always [madvise] never\n"
 def started(monkeypatch, tmp_path):
     """A function that simulates a system and returns the restarted (program, arguments, variables), or None."""
 
-    def start(enabled: str | None = EITHER, tunables: str | None = None, libc: str = "glibc"):
+    def start(enabled: str | None = EITHER, tunables: str | None = None):
         file, calls = tmp_path / "enabled", []
         if enabled is not None:
             file.write_text(enabled)
@@ -113,7 +113,6 @@ def started(monkeypatch, tmp_path):
             raise OSError("no")  # is ignored
 
         monkeypatch.setattr(devices, "HUGE_PAGES_FILE", file)
-        monkeypatch.setattr(devices.platform, "libc_ver", lambda: (libc, "2.36"))
         monkeypatch.setattr(os, "execve", execve)
         monkeypatch.setattr(sys, "orig_argv", ["python3", "-X", "dev", "-m", "jaxmatch", "sweep", "a b.py"])
         monkeypatch.delenv(devices.TUNABLES, raising=False)

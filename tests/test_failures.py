@@ -105,7 +105,7 @@ def test_an_invalid_workdir_is_refused_by_a_dry_run_and_before_training(small_fi
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "vectors").symlink_to("nowhere")
     for dry_run in (True, False):
-        with pytest.raises(InputError, match="this is not a folder"):
+        with pytest.raises(InputError, match="this is no folder that can be written"):
             small_sweep.launched(small_files, tmp_path / "work", dry_run=dry_run)
     assert os.listdir(tmp_path / "work") == ["vectors"]
 

@@ -55,14 +55,6 @@ def test_error_names_the_file_that_cannot_be_written(tmp_path):
     assert caught.value.filename == str(tmp_path / "missing" / "one.txt")
 
 
-@pytest.mark.parametrize("name", ["n" * 244 + "m", "é" * 120 + ".json"])
-def test_long_file_names_can_be_written(tmp_path, name):
-    write_atomically(tmp_path / name, "all of it")
-    with directory_atomically(tmp_path / name[::-1]) as folder:
-        assert len(os.fsencode(folder.name)) <= 255
-    assert sorted(os.listdir(tmp_path)) == sorted([name, name[::-1]])
-
-
 def test_the_mode_of_a_replaced_file_is_kept_and_a_new_one_follows_the_umask(tmp_path):
     path, folder = tmp_path / "secret", tmp_path / "folder"
     path.touch(0o600)

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import saved_model
 from small_records import TIMING
 
 from jaxmatch.cli.main import main
-from jaxmatch.data.text import Preprocessing
+from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.papers import re2, timing
 from jaxmatch.papers.esan_csran import esan
 from jaxmatch.papers.timing import times
@@ -19,11 +18,10 @@ from jaxmatch.papers.timing import times
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 
 
-def random_matcher(model, *texts):
-    preprocessing = Preprocessing(**saved_model.PREPROCESSING)
-    return timing.random_matcher(
-        model, texts=texts, preprocessing=preprocessing, labels=("x", "y"), task="classification", dimensions=5
-    )
+def random_matcher(name, model, *texts):
+    settings = {"data.tokenizer": "whitespace", "data.vectors": "hashed"}
+    config = with_overrides(default_config(name), settings | {f"model.{key}": value for key, value in model.items()})
+    return timing.random_matcher(config, texts, ("x", "y"), "classification")
 
 
 class Clock:
@@ -40,30 +38,29 @@ class Clock:
 
 
 def test_warm_up_predictions_are_not_timed(monkeypatch):
-    matcher = random_matcher(saved_model.SETTINGS, "a b", "c")
+    matcher = random_matcher("re2", {"hidden_size": 8, "blocks": 1}, "a b", "c")
     seen = []
     model = type(matcher.model)
     monkeypatch.setattr(
-        model, "logits", lambda self, a, b, features: seen.append((a, b)) or np.zeros((4, 2), np.float32)
+        model, "logits", lambda self, a, b, features: seen.append((a, b)) or np.zeros((8, 2), np.float32)
     )
     monkeypatch.setattr(timing, "time", Clock([9, 9, 9, 1, 2]))
-    np.testing.assert_allclose(timing.batch_seconds(matcher.model, pairs=4, length=5, batches=2), [1, 2])
-    assert len(seen) == 5 and all(side.shape == (4, 5) for sides in seen for side in sides)
+    np.testing.assert_allclose(timing.batch_seconds(matcher.model, batches=2), [1, 2])
+    assert len(seen) == 5 and all(side.shape == (8, 20) for sides in seen for side in sides)
     assert all(2 <= side.min() and side.max() < 5 for sides in seen for side in sides)  # words, no padding
     assert not np.array_equal(seen[3][0], seen[4][0])
-    monkeypatch.setattr(timing, "time", Clock([9, 3]))
+    monkeypatch.setattr(timing, "time", Clock([9, 3, 2, 4]))
     monkeypatch.setattr(type(matcher), "predict", lambda self, pairs: seen.append(pairs))
-    np.testing.assert_allclose(timing.split_seconds(matcher, [("a", "b")], passes=1), [3])
-    assert seen[-2:] == [[("a", "b")]] * 2
+    np.testing.assert_allclose(timing.split_seconds(matcher, [("a", "b")]), [3, 2, 4])
+    assert seen[-4:] == [[("a", "b")]] * 4
 
 
 def test_a_random_matcher_has_a_vocabulary_characters_and_features():
-    model = {"name": "esan", "hidden_size": 4, "characters": "cnn", "character_features": 3}
-    model |= {"tags": True, "exact_match": True}
-    matcher = random_matcher(model, "b b a", "c")
+    model = {"hidden_size": 4, "characters": "cnn", "character_features": 3, "tags": True, "exact_match": True}
+    matcher = random_matcher("esan", model, "b b a", "c")
     assert matcher.encoded([("a b", "z")]).sides == ([[3, 2]], [[5]])  # a new word, known by its characters
     assert matcher.model.characters[2, :2].tolist() == [ord("b"), 0]
-    seconds = timing.batch_seconds(matcher.model, pairs=2, length=3, batches=2)
+    seconds = timing.batch_seconds(matcher.model, batches=2)
     assert seconds.shape == (2,) and (seconds > 0).all()
 
 
@@ -74,12 +71,12 @@ def test_smoke_run_of_esan_timing_times_a_split(tmp_path):
     rows = json.loads((tmp_path / "timing.json").read_text())["rows"]
     # The two sizes of ESAN are equal in a smoke run.
     found = [(row["model"], len(row["batch_seconds"]), row["split"]["pairs"]) for row in rows]
-    assert found == [("ESAN", 3, 16), ("RE2", 3, 16)] and all(len(row["split"]["seconds"]) == 1 for row in rows)
+    assert found == [("ESAN", 3, 16), ("RE2", 3, 16)] and all(len(row["split"]["seconds"]) == 3 for row in rows)
 
 
 def test_timing_launchers_use_the_settings_of_the_papers(capsys):
     plan = timing.resolve(SWEEPS / "re2_timing.py", options={"dataset": "wikiqa"})
-    assert (plan.pairs, plan.length, plan.batches) == (8, 20, 100)
+    assert plan.batches == 100
     models = [dict(config.model) for config in plan.configs().values()]
     assert [(model["blocks"], model["encoder_layers"], model["prediction"]) for model in models[:3]] == [
         (blocks, 3, "simple") for blocks in (1, 2, 3)
@@ -94,9 +91,9 @@ def test_timing_launchers_use_the_settings_of_the_papers(capsys):
     assert csran.model.characters == "none" and csran.model.stacked_layers == 5  # as in configs/csran.py for SciTail
     # The papers have times for each.
     assert {row.label for row in plan.sweep.table.published} >= set(plan.sweep.variants)
-    seconds = [row.scores["times.batch_seconds"] for row in re2.published_times()]
+    seconds = [row.scores["times.batch_seconds"] for row in re2.PRINTED.rows("Table 5")]
     assert seconds[-3:] == ["0.03 ± 0.00", "0.04 ± 0.00", "0.05 ± 0.00"]
-    assert [row.settings["parameters"] for row in esan.published_times()][:2] == ["3.9M", "109.5M"]
+    assert [row.settings["parameters"] for row in esan.rows("Table 5")][:2] == ["3.9M", "109.5M"]
     assert main(["timing", str(SWEEPS / "esan_timing.py"), "--models=esan,csran", "--dry-run", "--batches", "7"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("7 batches of 8 pairs of 20 tokens a sentence, and 4 passes over quora test")

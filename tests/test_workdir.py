@@ -179,7 +179,7 @@ def test_an_obstacle_in_the_place_of_a_folder_is_refused_and_nothing_is_created(
     path.parent.mkdir(parents=True, exist_ok=True)
     put(path)
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InputError, match="this is not a folder; remove it") as refused:
+    with pytest.raises(InputError, match="this is no folder that can be written; give another --workdir") as refused:
         check_usable(tmp_path / "work", "sweep.json", "s")
     assert refused.value.path == path
     assert sorted(tmp_path.rglob("*")) == before
@@ -191,7 +191,7 @@ def test_a_workdir_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
     check_usable(tmp_path / "not" / "there" / "yet", "sweep.json", "s")
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
     for path in (tmp_path / "not" / "there" / "yet", tmp_path):
-        with pytest.raises(InputError, match="nothing can be written here") as refused:
+        with pytest.raises(InputError, match="this is no folder that can be written") as refused:
             check_usable(path, "sweep.json", "s")
         assert refused.value.path == tmp_path
     assert not os.listdir(tmp_path)

@@ -32,11 +32,10 @@ PEER_PAIRS = 1024
 GOAL = "under 4 on an H100 or H200"
 HOUR = 3600.0
 # Data set -> (config, number of training pairs of the full set).
-DATA_SETS = {
-    re2.DATA_SETS[name].title: (re2.DATA_SETS[name].config, re2.DATA_SETS[name].training_pairs) for name in re2.IN_PAPER
-}
-_MAIN = {re2.DATA_SETS[name].title: re2.DATA_SETS[name].main_table for name in re2.IN_PAPER}
-_ROBUSTNESS = tuple(re2.DATA_SETS[name].title for name in re2.ROBUSTNESS)
+_IN_PAPER = [data for data in re2.DATA_SETS.values() if data.main_table]
+DATA_SETS = {data.title: (data.config, data.training_pairs) for data in _IN_PAPER}
+_MAIN = {data.title: data.main_table for data in _IN_PAPER}
+_ROBUSTNESS = tuple(re2.DATA_SETS[name].title for name in ("snli", "quora", "scitail"))
 
 
 @dataclasses.dataclass(frozen=True)

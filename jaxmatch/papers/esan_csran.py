@@ -13,7 +13,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from jaxmatch.config.settings import default_config
-from jaxmatch.papers.published import Printed, printed, unstated_values
+from jaxmatch.papers.published import Printed, printed
 from jaxmatch.reporting.layout import Published
 
 
@@ -30,7 +30,6 @@ class Esan(Printed):
         "w/o Contextual Feat.": {"contextual_features": False},
         "w/ Simple Augment.": {"augmentation": "simple"},
     }
-    TIMED_BATCHES = 1000  # the number of batches in Table 5
 
     def features(self, name: str) -> dict[str, Any]:
         """Returns the features that the paper gives each word of a data set: characters and, on inference tasks, part
@@ -39,14 +38,6 @@ class Esan(Printed):
         inference = name in ("snli", "multinli", "scitail", "sick", "rte", "embedded_inference")
         syntax = {"tags": True, "exact_match": True} if inference else {}
         return {"characters": "cnn", "character_features": 100, **syntax}
-
-    def setting_notes(self, config: ConfigDict, of: str = "Sweep file") -> tuple[str, ...]:
-        """Returns the note of a table about values that the paper does not state; see `unstated_values`."""
-        return unstated_values(config, of)
-
-    def published_times(self) -> tuple[Published, ...]:
-        """Returns Table 5, and the numbers that the text gives for Figure 2."""
-        return self.rows("Table 5") + self.rows("section 4.2")
 
     def _matching(self, name: str, config: ConfigDict) -> dict[str, Any]:
         """Returns the settings that a run must have to match a row of the paper."""
@@ -75,39 +66,19 @@ class Csran(Printed):
     FEATURES: Mapping[str, Any] = {"characters": "bilstm"}
     ABLATION = ("snli", "scitail", "trecqa")
     ABLATION_LAYERS = 3  # "All ablation baselines reported are stacked with 3 layers", section 3.4
-    _WITHOUT_BOTH = {"refinement": False, "co_stack": False}
+    WITHOUT_BOTH: Mapping[str, Any] = {"refinement": False, "co_stack": False}
     # Table 8: row -> what it changes.
     ABLATIONS: Mapping[str, Mapping[str, Any]] = {
         ORIGINAL: {},
         "w/o MAR": {"refinement": False},
         "w/o CSRA": {"co_stack": False},
-        "w/o MAR/CSRA": _WITHOUT_BOTH,
+        "w/o MAR/CSRA": WITHOUT_BOTH,
     }
     # The note of a table with a row "w/o CSRA" or with the stacked baseline.
     ALIGNED_NOTE = (
         "Without co-stack affinity, the affinity is of the last layer; the alignment is then of all layers, which "
         "section 3.5 calls identical, unless model.aligned_layers is changed to last, as in the released code"
     )
-    DEPTHS = (1, 2, 3, 4, 5)
-    # Curves of Figures 2 (SciTail) and 3 (Quora, SNLI): data set -> curve -> what it changes.
-    CURVES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-        "scitail": {"CSRAN": {}, "stacked model": _WITHOUT_BOTH},
-        "quora": {"CSRAN": {}},
-        "snli": {"CSRAN": {}},
-    }
-
-    def setting_notes(self, config: ConfigDict, of: str = "Sweep file") -> tuple[str, ...]:
-        """Returns the note of a table about values that the paper does not state; see `unstated_values`."""
-        return unstated_values(config, of, f"a dropout rate of {config.optimizer.dropout_rate:g}")
-
-    def depth_notes(self, name: str) -> tuple[str, ...]:
-        """Returns the note of a table of the curves. The paper prints only two differences for them, on SciTail."""
-        drawn = f"{self.citation} draw this in Figure {2 if name == 'scitail' else 3}"
-        if not (found := self.rows("section 3.5", name)):
-            return (f"{drawn} and print no numbers",)
-        dev, test = (found[0].scores[score] for score in ("dev.accuracy", "test.accuracy"))
-        stack = f"a stack has {dev} on dev and {test} on test over a single layer, and that 5 layers are best"
-        return (f"{drawn}; footnote 3 says that {stack}",)
 
     def _matching(self, config: ConfigDict) -> dict[str, Any]:
         """Returns the settings that a run must have to match a row of the paper."""
@@ -132,22 +103,10 @@ class Csran(Printed):
         labels = {self.label: f"{self.label.removesuffix(')')}, trained on TRAIN-ALL)"}
         return tuple(dataclasses.replace(row, label=labels.get(row.label, row.label), settings={}) for row in found)
 
-    def ablation_scores(self, name: str, label: str = ORIGINAL) -> dict[str, str]:
-        """Returns the scores of a row of Table 8, followed by its scores in section 3.4."""
-        rows = self.rows("Table 8", name) + self.rows("section 3.4", name)
-        return {score: text for row in rows if row.label == label for score, text in row.scores.items()}
-
     def published_ablation(self, name: str, config: ConfigDict) -> tuple[Published, ...]:
-        """Returns Table 8 with the scores that section 3.4 adds. `config` is that of the table's first row."""
+        """Returns Table 8. `config` is that of the table's first row."""
         stated = self._matching(config)
-        rows = self.variant_rows("Table 8", name, {row: {"variant": row} | stated for row in self.ABLATIONS})
-        more = " and section 3.4" if self.rows("section 3.4", name) else ""
-        return tuple(
-            dataclasses.replace(
-                row, scores=self.ablation_scores(name, row.settings["variant"]), source=row.source + more
-            )
-            for row in rows
-        )
+        return self.variant_rows("Table 8", name, {row: {"variant": row} | stated for row in self.ABLATIONS})
 
 
 esan, csran = printed("esan", Esan), printed("csran", Csran)

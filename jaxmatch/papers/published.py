@@ -9,7 +9,7 @@ A file has the paper's data sets and its tables, each under the name of the tabl
 
 A column of numbers is named by data set and score, or by the score alone if the table has no data sets. An empty cell
 means that the paper prints nothing there. `unlike` gives, for a column, the reason why our score of that name must
-not be compared with it.
+not be compared with it; `source`, or `source_of_DATA_SET`, where the numbers are if not only in the table.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ class PaperDataSet:
     title: str
     config: str
     main_table: str
-    scores: tuple[str, ...] = ACCURACY
+    scores: tuple[str, ...]
     training_pairs: int = 0
 
 
@@ -73,7 +73,7 @@ class Printed:
     label: str
     data_sets: Mapping[str, PaperDataSet]
     tables: Mapping[str, Mapping[str, Any]]
-    notes: Mapping[str, tuple[str, ...]]
+    notes: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     def data_set(self, name: str, among: Sequence[str] = ()) -> PaperDataSet:
         """Returns a data set by its name, out of those that a sweep takes (default: all). Else an `InputError`."""
@@ -85,7 +85,7 @@ class Printed:
     def rows(self, table: str, data_set: str = "") -> tuple[Published, ...]:
         """Returns the rows of a table that have a number for a data set, or with "" all rows and columns."""
         known = self.tables[table]
-        source = f"{self.citation}, {known.get('source', table)}"
+        source = f"{self.citation}, {known.get(f'source_of_{data_set}') or known.get('source', table)}"
         found = []
         for cells in known["rows"]:
             row = {column: text for column, text in zip(known["columns"], cells, strict=True) if text}
@@ -129,6 +129,24 @@ class Printed:
         rows = {row.label: row for row in self.rows(table, name)}
         return tuple(self._own(rows[label], table, name, own) for label, own in settings.items()) if rows else ()
 
+    def setting_notes(self, config: ConfigDict, of: str = "Sweep file") -> tuple[str, ...]:
+        """Returns the note of a table about the values that ESAN's or CSRAN's paper does not state: those of the
+        optimizer and of characters. (ESAN's names the decay, without numbers.) `of`: which of our rows have the values.
+        """
+        optimizer = config.optimizer
+        values = [f"a dropout rate of {optimizer.dropout_rate:g}"] if config.model.name == "csran" else []
+        if optimizer.decay_rate < 1:
+            least = f", down to {optimizer.learning_rate_floor:g}" if optimizer.learning_rate_floor else ""
+            decay = f"a learning rate times {optimizer.decay_rate:g} every {optimizer.decay_samples:,} pairs"
+            values.append(decay + least)
+        if optimizer.l2_penalty:
+            values.append(f"an L2 penalty of {optimizer.l2_penalty:g}")
+        if optimizer.gradient_clip:
+            values.append(f"gradients clipped at a norm of {optimizer.gradient_clip:g}")
+        if config.model.characters != "none":
+            values.append("embeddings of characters of size 20")
+        return (f"{of}: values that the paper does not state: {', '.join(values)}",) if values else ()
+
     def _own(self, row: Published, table: str, name: str, settings: Mapping[str, Any], **more: Any) -> Published:
         return dataclasses.replace(
             row,
@@ -144,9 +162,9 @@ class Printed:
 def printed(paper: str, kind: type = Printed) -> Any:
     """Reads the data file of one of `PAPERS`, as a `Printed`, or as a class derived from it."""
     fields = _data_file(paper)
-    fields["notes"] = _tuples(fields.get("notes", {}))
-    data_sets = {name: PaperDataSet(**_tuples(known)) for name, known in fields.pop("data_sets").items()}
-    return kind(data_sets=data_sets, **fields)
+    data_sets = fields.pop("data_sets").items()
+    scores = {name: tuple(known.pop("scores", ACCURACY)) for name, known in data_sets}
+    return kind(data_sets={name: PaperDataSet(scores=scores[name], **known) for name, known in data_sets}, **fields)
 
 
 def _model_of(row: Published) -> str:
@@ -171,31 +189,18 @@ def _with_conflicts(row: Published, data_set: str) -> Published:
 
 
 def _with_size(row: Published, data_set: str) -> Published:
-    """Returns the row with the number of parameters that RE2's Table 1, which covers SNLI, prints for its model.
-    Returns the row unchanged if it has a number of parameters, if Table 1 has none for its model, or if `data_set` is
-    not SNLI.
-    """
+    """Returns the row with the number of parameters that RE2's Table 1, which covers SNLI, has of its model."""
     found = [each for each in printed("re2").rows("Table 1", data_set) if _model_of(each) == _model_of(row)]
     if "parameters" in row.settings or not found:
         return row
-    size = found[0].settings["parameters"]
-    return dataclasses.replace(
-        row,
-        source=f"{row.source}; parameters: {found[0].source}",
-        settings={**row.settings, "parameters": size},
-    )
+    settings = {**row.settings, "parameters": found[0].settings["parameters"]}
+    return dataclasses.replace(row, source=f"{row.source}; parameters: {found[0].source}", settings=settings)
 
 
 def _of_data_set(columns: Mapping[str, str], data_set: str) -> dict[str, str]:
-    """Returns the columns of a data set under the names of their scores. With "", returns all columns under their own
-    names.
-    """
+    """Returns the columns of a data set under the names of their scores; with "", all, under their own names."""
     prefix = f"{data_set} " if data_set else ""
     return {column.removeprefix(prefix): text for column, text in columns.items() if column.startswith(prefix)}
-
-
-def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
 
 
 def _data_file(name: str) -> dict[str, Any]:
@@ -243,21 +248,3 @@ def feature_settings(features: Mapping[str, Any], choice: str) -> dict[str, Any]
 def with_features(config: ConfigDict, features: Mapping[str, Any], choice: str) -> ConfigDict:
     """Returns the config with `feature_settings`."""
     return with_overrides(config, feature_settings(features, choice))
-
-
-def unstated_values(config: ConfigDict, of: str, *more: str) -> tuple[str, ...]:
-    """Returns a note about the values that a paper does not state: those of the optimizer, the characters, and `more`.
-
-    (ESAN's paper names the decay, but not its numbers.) `of` is the part of the table that has these values.
-    """
-    optimizer, values = config.optimizer, list(more)
-    if optimizer.decay_rate < 1:
-        least = f", down to {optimizer.learning_rate_floor:g}" if optimizer.learning_rate_floor else ""
-        values.append(f"a learning rate times {optimizer.decay_rate:g} every {optimizer.decay_samples:,} pairs{least}")
-    if optimizer.l2_penalty:
-        values.append(f"an L2 penalty of {optimizer.l2_penalty:g}")
-    if optimizer.gradient_clip:
-        values.append(f"gradients clipped at a norm of {optimizer.gradient_clip:g}")
-    if config.model.characters != "none":
-        values.append("embeddings of characters of size 20")
-    return (f"{of}: values that the paper does not state: {', '.join(values)}",) if values else ()

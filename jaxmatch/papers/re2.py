@@ -20,33 +20,18 @@ from jaxmatch.reporting.layout import Published
 
 PRINTED = printed("re2")
 DATA_SETS, data_set = PRINTED.data_sets, PRINTED.data_set
-IN_PAPER = tuple(name for name, one in DATA_SETS.items() if one.main_table)
-ROBUSTNESS = ("snli", "quora", "scitail")
 SEEDS = 10  # "the average score and the standard deviation of 10 runs", section 3.2
 ORIGINAL = "original"
 UP_TO = 5  # the largest numbers of blocks and of encoder layers in Table 7
 # The settings that a row of the paper states. The hidden size is left out: the paper gives 150 for all data sets, and
 # the released settings use 200 for three of them.
-STATED = (
-    "blocks",
-    "encoder_layers",
-    "alignment",
-    "fusion",
-    "connection",
-    "encoder_input",
-    "prediction",
-    "parallel_blocks",
-)
+STATED = "blocks encoder_layers alignment fusion connection encoder_input prediction parallel_blocks".split()
 
 
 # The values of `--setting`
 
-CONFIGURED, PAPER, RELEASED_PYTORCH, RELEASED_TENSORFLOW = (
-    "configured",
-    "paper",
-    "released_pytorch",
-    "released_tensorflow",
-)
+CONFIGURED, PAPER = "configured", "paper"
+RELEASED_PYTORCH, RELEASED_TENSORFLOW = "released_pytorch", "released_tensorflow"
 
 # Section 3.2: the hidden size is "150 in all experiments"; "We do not limit the maximum sequence length"; dropout "is
 # applied before every fully-connected or convolutional layer"; Eq. 2 has no temperature; "we tokenize sentences with
@@ -332,60 +317,15 @@ def distinct(variants: Mapping[str, Mapping[str, Any]], model: Mapping[str, Any]
     return kept
 
 
-# Table 5: "the number of encoder layers is set to 3", section 3.6.
-TIMED_LAYERS = 3
-TIMED_BATCHES = 100
-
-
-# Rows of Table 5 for models that are also implemented here: name -> row. (The row "DIIN with EM feature" includes the
-# search for exact matches, which is not part of a model here.)
-TIMED_BESIDE = {
-    "bimpm": "BiMPM (Wang et al., 2017)",
-    "cafe": "CAFE (Tay et al., 2018b)",
-    "diin": "DIIN (Gong et al., 2018)",
-    "csran": "CSRAN (Tay et al., 2018a)",
-}
-# The network over characters of these models. Parts of speech are left out, because the times of Table 5 leave out the
-# tagging.
-TIMED_CHARACTERS = {"bimpm": "bilstm", "cafe": "bilstm", "diin": "cnn", "csran": "bilstm"}
-
-
-def timed() -> dict[str, dict[str, Any]]:
-    """Returns Table 5: row -> what it changes."""
-    return {f"RE2 ({count_text(count, 'block')})": {"blocks": count} for count in (1, 2, 3)}
-
-
 # Figure 2 shows "a three-block RE2 model" (section 3.7), like the released setting of SNLI. In Figure 3, the third
 # block is the last. The paper gives no number of seeds for either figure.
 ANALYSED_BLOCKS = 3
 ANALYSED_SEEDS = 3
 
 
-def tuning(name: str) -> dict[str, tuple]:
-    """Returns the grid in which the paper tunes: setting -> values. It gives ranges, not the values tried within them.
-
-    Section 3.2: blocks and encoder layers "from 1 to 3", the learning rate "from 0.0001 to 0.003", batches "from 64 to
-    512". Sections 2.2 and 2.4: whether F is a layer and whether the prediction layer is the simplified one are
-    hyperparameters. Section 3.4: on Quora "we validate between two symmetric versions of the prediction layer".
-    """
-    return {
-        "model.blocks": (1, 2, 3),
-        "model.encoder_layers": (1, 2, 3),
-        "model.alignment": ("linear", "identity"),
-        "model.prediction": ("symmetric" if name == "quora" else "full", "simple"),
-        "training.batch_size": (64, 128, 256, 512),
-        "optimizer.learning_rate": (1e-4, 3e-4, 1e-3, 2e-3, 3e-3),
-    }
-
-
 # Numbers that were printed
 
 ENSEMBLE_SEEDS = 8  # RE2's ensemble in Table 1, section 3.3
-
-
-def published_times() -> tuple[Published, ...]:
-    """Returns the rows of Table 5."""
-    return PRINTED.rows("Table 5")
 
 
 def _matching_settings(config: ConfigDict, changes: Mapping[str, Any]) -> dict[str, Any]:

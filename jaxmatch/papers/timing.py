@@ -6,7 +6,6 @@ models have random weights, which do not change a time.
 
 import collections
 import dataclasses
-import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,9 +19,9 @@ from ml_collections import ConfigDict
 from jaxmatch import models
 from jaxmatch.analysis.evaluate import pairs_of
 from jaxmatch.config.settings import with_overrides
-from jaxmatch.data import catalog, generated
+from jaxmatch.data import catalog
 from jaxmatch.data.catalog import data_directory
-from jaxmatch.data.text import UNKNOWN, Preprocessing, WordTable, build_vocabulary, character_table, nltk_tagger
+from jaxmatch.data.text import UNKNOWN, WordTable, build_vocabulary, character_table, nltk_tagger
 from jaxmatch.devices import available_devices
 from jaxmatch.errors import InputError, printable_json, report_damage
 from jaxmatch.files import read_json
@@ -36,7 +35,8 @@ from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
 from jaxmatch.training.step import flattening
 
 NO_SPLIT = "none"  # no throughput is measured
-_SMOKE = {"batches": 3, "length": 6, "passes": 1, "most_pairs": 16, "dimensions": generated.DIMENSIONS}
+# A batch of both papers, the size of their word vectors, and the number of passes over a split.
+PAIRS, LENGTH, DIMENSIONS, PASSES = 8, 20, 300, 3
 # Predictions before the first that is timed. The first compiles and makes the lookup tables of words; the next may
 # still find a cold cache.
 _WARM = 3
@@ -51,17 +51,12 @@ class Timing:
     Attributes:
       sweep: the models, one for each variant. Published rows have "times.batch_seconds" among the scores and
         "parameters" among the settings. One with the name of a variant is shown next to it.
-      batches, pairs, length: the number of timed batches (at least 2), of pairs in a batch, of tokens in a sentence.
-      dimensions: the size of the word vectors.
-      passes, most_pairs: the number of timed passes over the split, and its largest number of pairs; None: all pairs.
+      batches: the number of timed batches (at least 2).
+      most_pairs: the largest number of pairs of the split; None: all pairs.
     """
 
     sweep: Sweep
     batches: int
-    pairs: int = 8
-    length: int = 20
-    dimensions: int = 300
-    passes: int = 3
     most_pairs: int | None = None
 
     def configs(self) -> dict[str, ConfigDict]:
@@ -88,7 +83,7 @@ def resolve(
         overrides["data.directory"] = directory
     timing = called(load_module(file), "get_timing", options, file, Timing)
     if smoke:
-        timing = dataclasses.replace(timing, sweep=smoke_sweep(timing.sweep), **_SMOKE)
+        timing = Timing(smoke_sweep(timing.sweep), batches=3, most_pairs=16)
     sweep = changed(timing.sweep, overrides=overrides)
     return dataclasses.replace(timing, sweep=sweep, batches=batches or timing.batches)
 
@@ -96,13 +91,11 @@ def resolve(
 def plan_text(timing: Timing, split: str) -> str:
     """Returns a description of what would be timed, with one line per model."""
     outputs = len(labels_and_task(timing)[0]) or 1
-    passes = f", and {timing.passes + 1} passes over {timing.sweep.config.data.name} {split}"
-    lines = [
-        f"{timing.sweep.table.title}: {timing.batches:,} batches of {timing.pairs} pairs of {timing.length} "
-        f"tokens a sentence{passes * (split != NO_SPLIT)}"
-    ]
+    passes = f", and {PASSES + 1} passes over {timing.sweep.config.data.name} {split}" * (split != NO_SPLIT)
+    batches = f"{timing.batches:,} batches of {PAIRS} pairs of {LENGTH} tokens a sentence"
+    lines = [f"{timing.sweep.table.title}: {batches}{passes}"]
     for name, config in timing.configs().items():
-        parameters = flattening(models.build(config.model, outputs=outputs), timing.dimensions).count
+        parameters = flattening(models.build(config.model, outputs=outputs), DIMENSIONS).count
         lines.append(f"  {name}: {parameters:,} parameters")
     return "\n".join(lines)
 
@@ -110,12 +103,11 @@ def plan_text(timing: Timing, split: str) -> str:
 def labels_and_task(timing: Timing) -> tuple[tuple[str, ...], str]:
     """Returns the labels and the task of the data set. Raises an `InputError` if they are in no catalog."""
     name = timing.sweep.config.data.name
-    if name in catalog.EMBEDDED_TASKS:
-        return catalog.load(name).labels, catalog.EMBEDDED_TASKS[name]
-    if name in catalog.CATALOG:
-        return catalog.CATALOG[name].labels, catalog.CATALOG[name].task
-    problem = f"the labels of data set {name!r} are not known without reading it"
-    raise InputError(problem, remedy="give a public data set")
+    data = catalog.load(name) if name in catalog.EMBEDDED_TASKS else catalog.CATALOG.get(name)
+    if data is None:
+        problem = f"the labels of data set {name!r} are not known without reading it"
+        raise InputError(problem, remedy="give a public data set")
+    return data.labels, data.task
 
 
 def random_model(
@@ -135,24 +127,16 @@ def random_model(
     return InferenceModel(module, parameters, vectors, characters)
 
 
-def random_matcher(
-    settings: Mapping[str, Any],
-    *,
-    texts: Iterable[str],
-    preprocessing: Preprocessing,
-    labels: Sequence[str],
-    task: str,
-    dimensions: int,
-) -> Matcher:
+def random_matcher(config: ConfigDict, texts: Iterable[str], labels: Sequence[str], task: str) -> Matcher:
     """Builds a `Matcher` around a `random_model` with random vectors for the words of the texts.
 
     The number of words can change a time, because the table of their products may be too large to be used
     (inference/cpu.py).
     """
-    outputs = len(labels) or 1
+    outputs, settings, preprocessing = len(labels) or 1, config.model.to_dict(), data_settings(config).preprocessing
     counts = collections.Counter(token for text in texts for token in preprocessing.tokens(text))
     words = build_vocabulary(counts, (), minimum_count=1)
-    vectors = np.random.default_rng(0).normal(size=(len(words), dimensions)).astype(np.float32)
+    vectors = np.random.default_rng(0).normal(size=(len(words), DIMENSIONS)).astype(np.float32)
     vectors[: UNKNOWN + 1] = 0
     module = models.build(settings, outputs=outputs)
     characters = character_table(words.words, module.config.known_characters) if module.takes_characters else None
@@ -162,11 +146,11 @@ def random_matcher(
         preprocessing=preprocessing,
         labels=labels,
         task=task,
-        config={"model": dict(settings)},
+        config={"model": settings},
     )
 
 
-def batch_seconds(model: InferenceModel, *, pairs: int, length: int, batches: int) -> np.ndarray:
+def batch_seconds(model: InferenceModel, batches: int) -> np.ndarray:
     """Times batches of random words one by one, from word ids to probabilities, after a few batches that do not count.
 
     The times do not include reading text, as in the papers, nor computing parts of speech and exact matches for a model
@@ -176,7 +160,7 @@ def batch_seconds(model: InferenceModel, *, pairs: int, length: int, batches: in
     limits = {"tags": model.module.config.known_tags, "exact_match": 2}
 
     def sides(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
-        return tuple(random.integers(low, high, (pairs, length), dtype=np.int32) for _ in range(2))
+        return tuple(random.integers(low, high, (PAIRS, LENGTH), dtype=np.int32) for _ in range(2))
 
     def random_prediction() -> Callable[[], Any]:
         ids = sides(min(UNKNOWN + 1, words - 1), words)
@@ -186,9 +170,9 @@ def batch_seconds(model: InferenceModel, *, pairs: int, length: int, batches: in
     return _seconds((random_prediction() for _ in range(_WARM + batches)), warm=_WARM)
 
 
-def split_seconds(matcher: Matcher, pairs: Sequence[tuple[str, str]], passes: int) -> np.ndarray:
+def split_seconds(matcher: Matcher, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
     """Times passes over all pairs, from texts to labels, after one that does not count. Returns `<float64>[passes]`."""
-    return _seconds((lambda: matcher.predict(pairs) for _ in range(1 + passes)), warm=1)
+    return _seconds((lambda: matcher.predict(pairs) for _ in range(1 + PASSES)), warm=1)
 
 
 def _seconds(predictions: Iterable[Callable[[], Any]], warm: int) -> np.ndarray:
@@ -201,13 +185,7 @@ def _seconds(predictions: Iterable[Callable[[], Any]], warm: int) -> np.ndarray:
     return np.array(found[warm:])
 
 
-def run(
-    timing: Timing,
-    *,
-    split: str = "test",
-    command: str = "",
-    say: Callable[[str], None] = lambda _: None,
-) -> dict[str, Any]:
+def run(timing: Timing, *, split: str, command: str, say: Callable[[str], None]) -> dict[str, Any]:
     """Times every model of a timing on JAX's default device, which must be a CPU, and returns the record.
 
     Arguments:
@@ -231,14 +209,12 @@ def run(
     rows = []
     for name, config in timing.configs().items():
         say(name)
-        preprocessing, shared = data_settings(config).preprocessing, {"labels": labels, "task": task, "texts": texts}
-        settings = config.model.to_dict()
-        matcher = random_matcher(settings, preprocessing=preprocessing, dimensions=timing.dimensions, **shared)
-        shape = {"pairs": timing.pairs, "length": timing.length, "batches": timing.batches}
-        row = {"model": name, "settings": settings, "parameters": models.count_parameters(matcher.model.params)}
-        row |= {"batch_seconds": batch_seconds(matcher.model, **shape).tolist(), "split": None}
+        matcher = random_matcher(config, texts, labels, task)
+        row = {"model": name, "settings": config.model.to_dict()}
+        row["parameters"] = models.count_parameters(matcher.model.params)
+        row |= {"batch_seconds": batch_seconds(matcher.model, timing.batches).tolist(), "split": None}
         if pairs is not None:
-            seconds = split_seconds(matcher, pairs_of(pairs), timing.passes).tolist()
+            seconds = split_seconds(matcher, pairs_of(pairs)).tolist()
             row["split"] = {"data": f"{data.name} {split}", "pairs": len(pairs), "seconds": seconds}
         rows.append(row)
     return {
@@ -251,8 +227,8 @@ def run(
         "versions": versions(),
         "commit": commit(),
         "load_before": round(load, 1),
-        "batch_size": timing.pairs,
-        "length": timing.length,
+        "batch_size": PAIRS,
+        "length": LENGTH,
         "batches": timing.batches,
         "rows": rows,
         "published": [
@@ -292,62 +268,56 @@ def times(record: Mapping[str, Any], format: str, verbose: bool = True) -> str:
         return printable_json(record, indent=1) + "\n"
     sheet = _sheet(record)
     if format == "csv":
-        return csv_text(
-            [sheet.headings, *([cell.content for cell in line] for each in sheet.sections for line in each)]
-        )
+        lines = [line for section in sheet.sections for line in section]
+        return csv_text([sheet.headings, *([cell.content for cell in line] for line in lines)])
     return markdown(sheet, verbose) if format == "markdown" else latex(sheet)
 
 
 def _sheet(record: Mapping[str, Any]) -> Sheet:
-    """Returns a table with one line per model, with measured and published times. Models that were not measured come
-    last.
-    """
+    """Returns a table with one line per model. Models that only papers measured come last."""
     printed = {row["model"]: row for row in record["published"]}
-    ours = {row["model"]: row for row in record["rows"]}
-    measured = any(row["split"] for row in record["rows"])
-    keep = (True, True, True, measured, bool(printed), bool(printed))
-    ours_are = ("measured: parameters", "measured: time (s/batch)", "measured: pairs/s")
-    headings = ("model", *ours_are, "published: parameters", "published: time (s/batch)")
-    headings = tuple(itertools.compress(headings, keep))
+    ours = {row["model"]: _measured(row) for row in record["rows"]}
 
     def line(name: str) -> tuple[Text, ...]:
-        of_paper = [printed.get(name, {}).get(key) or NO_VALUE for key in ("parameters", "seconds")]
-        return tuple(map(Text, itertools.compress((name, *_measured(ours.get(name)), *of_paper), keep)))
+        of_paper = (printed.get(name, {}).get(key) or NO_VALUE for key in ("parameters", "seconds"))
+        return tuple(map(Text, (name, *ours.get(name, [NO_VALUE] * 3), *of_paper)))
 
+    headings = ("parameters", "time (s/batch)", "pairs/s")
+    headings = ("model", *(f"measured: {name}" for name in headings), *(f"published: {name}" for name in headings[:2]))
+    caption, *details = _caption(record)
     sections = (tuple(map(line, ours)), tuple(line(name) for name in printed if name not in ours))
     return Sheet(
         title=record["title"],
-        caption=_caption(record)[:1],
-        details=_caption(record)[1:],
-        notes=(*record["notes"], *([f"Command: {record['command']}"] if record["command"] else [])),
+        caption=(caption,),
+        details=tuple(details),
+        notes=(*record["notes"], f"Command: {record['command']}"),
         headings=headings,
-        numeric=tuple(heading != "model" for heading in headings),
+        numeric=(False, True, True, True, True, True),
         sections=tuple(filter(None, sections)),
     )
 
 
-def _measured(row: Mapping[str, Any] | None) -> list[str]:
-    if row is None:
-        return [NO_VALUE] * 3
+def _measured(row: Mapping[str, Any]) -> list[str]:
+    """Returns the parameters, the seconds of a batch and the pairs a second of a row."""
     mean, deviation = mean_and_deviation(row["batch_seconds"])
     cells = [f"{row['parameters']:,}", f"{mean:.4f} ± {deviation:.4f}", NO_VALUE]
     if split := row["split"]:
         mean, deviation = mean_and_deviation([split["pairs"] / seconds for seconds in split["seconds"]])
-        cells[2] = f"{mean:,.0f}" + ("" if deviation is None else f" ± {deviation:,.0f}")
+        cells[2] = f"{mean:,.0f} ± {deviation:,.0f}"
     return cells
 
 
-def _caption(record: Mapping[str, Any]) -> tuple[str, ...]:
+def _caption(record: Mapping[str, Any]) -> list[str]:
     sentences = [
         f"Mean ± sample standard deviation of {record['batches']:,} batches of {record['batch_size']} pairs of "
         f"{record['length']} tokens a sentence, from word ids to probabilities, weights as they are before training."
     ]
-    known = [row["split"] for row in record["rows"] if row["split"]]
-    for data, pairs, passes in sorted({(each["data"], each["pairs"], len(each["seconds"])) for each in known}):
-        several = f"mean ± sample standard deviation of {passes} passes" if passes > 1 else "one pass"
-        sentences.append(f"Pairs a second: the {pairs:,} of {data}, texts in and labels out, {several}.")
+    if split := next((row["split"] for row in record["rows"] if row["split"]), None):
+        pairs = f"the {split['pairs']:,} of {split['data']}, texts in and labels out"
+        passes = f"mean ± sample standard deviation of {len(split['seconds'])} passes"
+        sentences.append(f"Pairs a second: {pairs}, {passes}.")
     if sources := dict.fromkeys(row["source"] for row in record["published"]):
         sentences.append(f"Published: {'; '.join(sources)}.")
     load = f"load before the run {record['load_before']:g}"
     sentences.append(f"Device: {record['device']}; jax {record['versions']['jax']}; {load}.")
-    return tuple(sentences)
+    return sentences
