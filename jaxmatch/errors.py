@@ -1,12 +1,12 @@
-"""Errors that are written for the user, text that is safe to print, and the kinds of files: a pipe may never end."""
+"""Errors that are written for the user, and text that is safe to print."""
 
 import contextlib
 import json
 import math
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 # C0, DEL and C1; marks that change the direction of what follows; line and paragraph separators; lone surrogates.
@@ -133,31 +133,11 @@ def nearest(name: object, known: Iterable[object]) -> str:
     return f'did you mean "{close[0]}"?' if close else "known: " + ", ".join(known)
 
 
-FILE, FOLDER = "a file", "a folder"
-_KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-
-
-def kind(path: str | os.PathLike) -> str:
-    """Returns the kind of file at `path`, such as `FILE`; "" if neither a file nor a link exists. Opens no file.
-
-    Raises:
-      InputError: the path cannot be looked up.
-    """
-    try:
-        mode = os.stat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return "a link to a file that is not there" if os.path.islink(path) else ""
-    except (OSError, ValueError) as error:  # a folder that may not be entered; a name too long, or with a NUL
-        raise InputError(f"it cannot be looked up ({getattr(error, 'strerror', error)})", path=path) from None
-    return _KINDS.get(stat.S_IFMT(mode), "a device")
-
-
 def check_plain_file(path: str | os.PathLike, remedy: str | None = None) -> bool:
-    """Returns whether there is a file at `path`. Anything but a plain file is an error."""
-    found = kind(path)
-    if found not in ("", FILE):
-        raise InputError(f"this is {found}, not a file", path=path, remedy=remedy)
-    return bool(found)
+    """Returns whether there is a file at `path`. A folder, device or pipe, which may never end, is an `InputError`."""
+    if Path(path).exists() and not Path(path).is_file():
+        raise InputError("this is not a file", path=path, remedy=remedy)
+    return Path(path).is_file()
 
 
 def require_plain_file(path: str | os.PathLike, *, missing: str = "there is no such file", remedy: str = "") -> None:

@@ -134,7 +134,7 @@ def test_missing_files_and_members_of_archives_are_errors(tmp_path):
     path = zipped(tmp_path / "two.zip", a=TEXT, b=TEXT)
     for missing, problem in (
         (tmp_path / "no-such.txt", "no-such.txt: there is no such vector file"),
-        (tmp_path, "this is a folder"),
+        (tmp_path, "this is not a file"),
         (path, "holds 'a.3d.txt', 'b.3d.txt'; name one of them behind the archive: two.zip/NAME"),
         (path / "c.txt", "holds 'a.3d.txt', 'b.3d.txt', not 'c.txt'; name"),
     ):
