@@ -11,7 +11,6 @@ from typing import Any
 
 # C0, DEL and C1; marks that change the direction of what follows; line and paragraph separators; lone surrogates.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_NAMED = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
 # The remedy for a sweep whose folder has no record of a finished run.
 WAIT_OR_RESUME = "wait, or run the sweep again to resume it"
 
@@ -30,7 +29,7 @@ def printable(text: str, keep: str = "") -> str:
     def escaped(found: re.Match) -> str:
         code = ord(found[0])
         code -= 0xDC00 if 0xDC80 <= code <= 0xDCFF else 0
-        return _NAMED.get(found[0]) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+        return chr(code).encode("unicode_escape").decode()
 
     return _CONTROL.sub(lambda found: found[0] if found[0] in keep else escaped(found), text)
 

@@ -61,7 +61,7 @@ class CohortFolder:
 
     @classmethod
     def new(cls, cohorts: Path, signature: str, runs: tuple[str, ...]) -> "CohortFolder":
-        """Creates the folder of a cohort of some runs in the folder `cohorts`."""
+        """Creates the folder of a cohort in the folder `cohorts`."""
         path = cohorts / hashlib.sha256("\n".join((signature, *runs)).encode()).hexdigest()[:12]
         if path.exists():  # an earlier cohort of these runs, whose records or cohort.json are gone
             shutil.rmtree(path)
@@ -179,11 +179,9 @@ def check_usable(workdir: Path, file: str, name: str) -> None:
     """Checks, before anything is computed, that `file` of the sweep or timing `name` can be written. Writes nothing.
 
     Raises:
-      InputError: the path is not UTF-8, a file or a dangling link is in the place of a folder, a folder cannot be
-        written, or it holds another sweep or timing.
+      InputError: a file or a dangling link is in the place of a folder, a folder cannot be written, or it holds another
+        sweep or timing.
     """
-    if any("\ud800" <= letter <= "\udfff" for letter in str(workdir.absolute())):
-        raise InputError("this path is not UTF-8", path=workdir, remedy="give another --workdir")
     for folder in (workdir, *(workdir / name for name in FOLDERS)):
         existing = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
         if not (os.path.isdir(existing) and os.access(existing, os.R_OK | os.W_OK | os.X_OK)):

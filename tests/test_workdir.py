@@ -186,8 +186,6 @@ def test_an_obstacle_in_the_place_of_a_folder_is_refused_and_nothing_is_created(
 
 
 def test_a_workdir_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match=r"name\\xff/work: this path is not UTF-8; give another --workdir"):
-        check_usable(tmp_path / os.fsdecode(b"name\xff") / "work", "sweep.json", "s")
     check_usable(tmp_path / "not" / "there" / "yet", "sweep.json", "s")
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
     for path in (tmp_path / "not" / "there" / "yet", tmp_path):
