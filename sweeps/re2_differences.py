@@ -19,8 +19,8 @@ ALL = "all"
 def get_sweep(dataset: str = "wikiqa", changes: str = ALL) -> Sweep:
     data = re2.data_set(dataset)
     config = load_config(data.config)
-    variants = re2.differences(dataset, config)
     short = re2.short_training(dataset)
+    variants = re2.differences(dataset, config)
     chosen = list(variants) if changes == ALL else changes.split(",")
     for name in chosen:
         if name not in variants:

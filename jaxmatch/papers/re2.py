@@ -161,18 +161,14 @@ def with_setting(name: str, config: ConfigDict, key: str) -> ConfigDict:
     setting(key)
     if key in (RELEASED_PYTORCH, RELEASED_TENSORFLOW) and name not in _RELEASED:
         raise InputError(f'there is no {key} setting for "{name}"', remedy=f"known: {', '.join(_RELEASED)}")
-    return with_overrides(config, _changes(name, config, key))
-
-
-def _changes(name: str, config: ConfigDict, key: str) -> Mapping[str, Any]:
+    changes = {}
     if key == PAPER:
-        schedule = _DECAY if config.optimizer.decay_rate == 1 else {}
+        changes = _PAPER | (_DECAY if config.optimizer.decay_rate == 1 else {})
         if not config.optimizer.warmup_samples and name in _WARMUP:
-            schedule = schedule | {"optimizer.warmup_samples": _WARMUP[name]}
-        return _PAPER | schedule
-    if key == RELEASED_PYTORCH:
-        return _PYTORCH | _RELEASED[name]
-    return _TENSORFLOW | _RELEASED[name] if key == RELEASED_TENSORFLOW else {}
+            changes["optimizer.warmup_samples"] = _WARMUP[name]
+    elif key != CONFIGURED:
+        changes = _RELEASED[name] | (_PYTORCH if key == RELEASED_PYTORCH else _TENSORFLOW)
+    return with_overrides(config, changes)
 
 
 def short_training(name: str) -> dict[str, Any]:
@@ -190,10 +186,9 @@ def differences(name: str, config: ConfigDict) -> dict[str, dict[str, Any]]:
     """Returns rows from the configured setting with a short training to the TensorFlow code's setting: row -> what it
     changes.
 
-    The running sum of residual parts has no row of its own: with up to three blocks it makes no difference. Raises the
-    errors of `short_training`.
+    The running sum of residual parts has no row of its own: with up to three blocks it makes no difference. `name` is
+    that of a data set with a `short_training`.
     """
-    short_training(name)
     long = {"training.epochs": config.training.epochs}
     often = {key: value for key, value in _RELEASED[name].items() if key.startswith("training.evaluate")}
     code = _TENSORFLOW | _RELEASED[name] | long
