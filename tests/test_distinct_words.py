@@ -108,10 +108,10 @@ def shapes_of(cohort):
 def test_training_and_evaluation_encode_distinct_words():
     small = cohort(maximum_buckets=1)
     assert shapes_of(small) == {0: BatchShape(8, 64)}  # of 128 tokens
-    assert {batch.most_words for batch in small.evaluator.batches("dev")} == {64}
+    assert {most_words for _, most_words, _ in small.evaluator.batches["dev"]} == {64}
     plain = make_cohort(seeds=(1,), training={"maximum_buckets": 1})
     assert shapes_of(plain) == {0: BatchShape(8)}
-    assert {batch.most_words for batch in plain.evaluator.batches("dev")} == {None}
+    assert {most_words for _, most_words, _ in plain.evaluator.batches["dev"]} == {None}
 
 
 def test_an_epoch_with_more_words_than_expected_encodes_each_token(monkeypatch):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import small_cohort
 
-from jaxmatch.training.evaluation import Evaluator, count, due, evaluation_shapes, first_epoch
-from jaxmatch.training.programs import mesh_of
+from jaxmatch.training.evaluation import Evaluator, evaluation_shapes, times
 from jaxmatch.training.progress import RunProgress
 
 
@@ -22,7 +21,6 @@ def first_words(static, parameters, tokens, sentences, vectors):
 
 first_words.compile_seconds = 0.0
 first_words.compile_ahead = lambda calls: None
-first_words.mesh = mesh_of(jax.devices()[:1])
 evaluated_shapes: list[tuple[int, int]] = []
 
 
@@ -47,22 +45,6 @@ def test_fillers_are_not_counted_in_evaluated_pairs():
     parameters = small_cohort.started(cohort).parameters
     cohort.evaluator.outputs("dev", parameters, 2)  # the third slot counts as a filler
     assert cohort.evaluator.totals["pairs"] == 2 * 30 and cohort.evaluator.totals["seconds"] > 0
-
-
-PAIRS, STEPS = 40, [10, 20, 30, 40]
-
-
-def times(**settings):
-    """Returns the pairs seen at each evaluation, in three epochs of 40 pairs in steps of ten."""
-    never = dict.fromkeys(("evaluate_every_samples", "late_from_samples", "evaluate_every_samples_late"), 0)
-    training = {"epochs": 3, "evaluate_each_epoch": False} | never | settings
-    found = []
-    for epoch in range(training["epochs"]):
-        samples = epoch * PAIRS + np.array(STEPS)
-        found += samples[due(training, epoch, PAIRS, samples)].tolist()
-    assert count(training, PAIRS, steps=12) >= len(found) > count(training, PAIRS, steps=12) - 4  # some coincide
-    assert min(first_epoch(training, PAIRS), 3) == -(-found[0] // PAIRS)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -95,40 +77,45 @@ def times(**settings):
     ],
 )
 def test_evaluations_are_due_at_the_expected_samples(settings, expected):
-    assert times(**settings) == expected
+    """In three epochs of 40 pairs, in steps of ten."""
+    never = dict.fromkeys(("evaluate_every_samples", "late_from_samples", "evaluate_every_samples_late"), 0)
+    training = {"epochs": 3, "evaluate_each_epoch": False} | never | settings
+    assert times(training, 40, steps=4) == expected
+    assert times(training, 40, steps=1)[0] == -(-expected[0] // 40) * 40  # the end of that epoch
 
 
 NAN = math.nan
 
 
 @pytest.mark.parametrize(
-    ("scores", "higher_is_better", "patience", "minimum", "better", "stopped_at"),
+    ("scores", "selection", "patience", "minimum", "better", "stopped_at"),
     [
-        ((0.5, 0.7, 0.7, 0.6, 0.69), True, 30, 0, [1, 1, 0, 0, 0], 50),  # the first of equal scores is kept
-        ((0.5,) * 7, True, 20, 50, [1, 0, 0, 0, 0, 0, 0], 60),  # only after the minimum of samples
-        ((0.5, 0.5, 0.5, 0.5, 0.5, 0.6, 0.6), True, 20, 50, [1, 0, 0, 0, 0, 1, 0], None),
-        ((3.0, 2.0, 2.5), False, 0, 0, [1, 1, 0], None),  # lower may be better; no patience is set
-        ((NAN, NAN, 0.1, NAN), True, 0, 0, [1, 0, 1, 0], None),  # any score is better than NaN
-        ((NAN, NAN, NAN), False, 20, 0, [1, 0, 0], 30),
+        ((0.5, 0.7, 0.7, 0.6, 0.69), "accuracy", 30, 0, [1, 1, 0, 0, 0], 50),  # the first of equal scores is kept
+        ((0.5,) * 7, "accuracy", 20, 50, [1, 0, 0, 0, 0, 0, 0], 60),  # only after the minimum of samples
+        ((0.5, 0.5, 0.5, 0.5, 0.5, 0.6, 0.6), "accuracy", 20, 50, [1, 0, 0, 0, 0, 1, 0], None),
+        ((3.0, 2.0, 2.5), "loss", 0, 0, [1, 1, 0], None),  # lower may be better; no patience is set
+        ((NAN, NAN, 0.1, NAN), "accuracy", 0, 0, [1, 0, 1, 0], None),  # any score is better than NaN
+        ((NAN, NAN, NAN), "loss", 20, 0, [1, 0, 0], 30),
     ],
 )
 def test_the_best_evaluation_is_kept_and_patience_counts_from_it(
-    scores, higher_is_better, patience, minimum, better, stopped_at
+    scores, selection, patience, minimum, better, stopped_at
 ):
     progress, found, stopped = RunProgress(), [], []
+    training = {"selection": selection, "patience_samples": patience, "minimum_samples": minimum}
     for number, score in enumerate(scores, 1):
-        entry = {"samples": 10 * number, "dev": {"accuracy": score}}
-        found.append(progress.record_evaluation(entry, score, higher_is_better, patience, minimum_samples=minimum))
+        entry = {"samples": 10 * number, "dev": {selection: score}}
+        found.append(progress.record_evaluation(entry, training))
         stopped += [10 * number] * progress.stopped
     assert found == better and progress.done == progress.stopped and len(progress.curve) == len(scores)
     assert stopped[:1] == [stopped_at] * (stopped_at is not None)
     best = max(number for number, one in enumerate(better) if one)
-    np.testing.assert_equal((progress.best_at, progress.best), (10 * best + 10, {"accuracy": scores[best]}))
+    np.testing.assert_equal((progress.best_at, progress.best), (10 * best + 10, {selection: scores[best]}))
 
 
 def test_best_on_test_is_the_first_of_equal_scores_and_ignores_nan():
     progress, nan = RunProgress(), NAN
     for samples, score in ((1, nan), (2, 0.4), (3, 0.6), (4, 0.6), (5, nan)):
-        progress.record_test({"mrr": score, "map": samples / 10}, "mrr", True, samples)
+        progress.record_test({"mrr": score, "map": samples / 10}, "mrr", samples)
     assert progress.best_on_test == {"scores": {"mrr": 0.6, "map": 0.3}, "at_samples": 3}
     assert not progress.curve and progress.best_score is None  # test chooses no checkpoint

@@ -14,14 +14,15 @@ from jaxmatch import devices
 from jaxmatch.devices import compiler_options
 from jaxmatch.training import programs
 
+ON_ONE_DEVICE = {"by_slot": 0, "devices": (jax.devices()[0],)}
+
 
 @pytest.fixture
 def program(monkeypatch):
     """A program that doubles the sine of its argument. It is the only live program."""
     monkeypatch.setattr(programs, "alive", weakref.WeakSet())
     monkeypatch.setattr(programs, "warn_once", lambda: None)
-    mesh = programs.mesh_of((jax.devices()[0],))
-    return programs.Program(lambda x: jnp.sin(x) * 2, name="double_sine", by_slot=(False,), mesh=mesh)
+    return programs.Program(lambda x: jnp.sin(x) * 2, name="double_sine", **ON_ONE_DEVICE)
 
 
 def kept(program):
@@ -35,7 +36,7 @@ def called(program, *lengths):
 
 
 def test_executables_of_all_programs_are_dropped_if_mappings_are_scarce(program, monkeypatch):
-    other = programs.Program(lambda x: jnp.sin(x) * 2, name="other", by_slot=(False,), mesh=program.mesh)
+    other = programs.Program(lambda x: jnp.sin(x) * 2, name="other", **ON_ONE_DEVICE)
     monkeypatch.setattr(devices, "mappings_are_scarce", lambda: False)
     called(program, 1, 2, 1)
     called(other, 1)
@@ -57,11 +58,7 @@ def make_program(monkeypatch):
     monkeypatch.setattr(devices, "mappings_are_scarce", lambda: False)
 
     def made(while_traced):
-        mesh = programs.mesh_of((jax.devices()[0],))
-        traced = programs.Program(
-            lambda x: (while_traced(), jnp.sin(x) * 2)[1], name="traced", by_slot=(False,), mesh=mesh
-        )
-        return traced
+        return programs.Program(lambda x: (while_traced(), jnp.sin(x) * 2)[1], name="traced", **ON_ONE_DEVICE)
 
     return made
 
@@ -85,7 +82,7 @@ def test_new_shapes_are_compiled_concurrently_and_ahead(make_program, monkeypatc
 
 def test_programs_of_several_processes_are_compiled_on_first_use(monkeypatch):
     monkeypatch.setattr(programs.hosts, "is_multiprocess", lambda: True)
-    program = programs.Program(jnp.sin, name="sine", by_slot=(False,), mesh=programs.mesh_of((jax.devices()[0],)))
+    program = programs.Program(jnp.sin, name="sine", **ON_ONE_DEVICE)
     program.compile_ahead(calls(1, 2, 3))
     assert not program.ahead
 
@@ -137,8 +134,7 @@ def test_mappings_are_scarce_above_three_quarters_of_the_limit(monkeypatch, tmp_
 
 def test_changing_the_default_precision_recompiles_the_program():
     """A record states the precision of its products by that default."""
-    mesh = programs.mesh_of((jax.devices()[0],))
-    program = programs.Program(lambda x: x @ x, name="square", by_slot=(False,), mesh=mesh)
+    program = programs.Program(lambda x: x @ x, name="square", **ON_ONE_DEVICE)
     square = np.ones((2, 2), np.float32)
     program((), square)
     with jax.default_matmul_precision("highest"):

@@ -103,10 +103,10 @@ def test_updates_are_those_of_optax():
     for number in range(2):
         epochs.append(cohort.chunks.epoch(number))
         batches.append(dict(chunk.batches))
-    for epoch in epochs:
+    for epoch, of_epoch in zip(epochs, batches, strict=True):
         for bucket, batch in epoch.sequence.tolist():
             compiled = cohort.chunks.batches.compiled[bucket]
-            order, weights = (np.asarray(part)[0, batch] for part in batches[epoch.number][compiled])
+            order, weights = (np.asarray(part)[0, batch] for part in of_epoch[compiled])
             pairs = order[weights > 0]
             rows = np.resize(pairs, 16)  # one program for batches of all sizes
             of_pairs = (np.arange(16) < len(pairs)).astype(np.float32)

@@ -330,7 +330,7 @@ def make_record(
             **{name: data.report.get(name) for name in ("dropped", "in_train", "vectors", "coverage")},
         },
         "parameters": count_parameters(result.parameters),
-        **({"ran_out": [dataclasses.asdict(event) for event in cohort.ran_out]} if cohort.ran_out else {}),
+        **({"ran_out": cohort.ran_out} if cohort.ran_out else {}),
     }
 
 

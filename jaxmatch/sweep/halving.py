@@ -10,7 +10,6 @@ work on one folder at the same time, make the same decisions. WORKDIR/halving.js
 
 import contextlib
 import dataclasses
-import itertools
 import math
 import operator
 import statistics
@@ -120,7 +119,7 @@ def halving_rule(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = No
     )
     epochs, settings = configs[0].training.epochs, len(settings_of(plan))
     pairs = ((cohort.runs[0].config.training, cohort.data.splits["train"].pairs) for cohort in plan.cohorts)
-    first = max(itertools.starmap(evaluation.first_epoch, pairs))
+    first = max(evaluation.times(training, count, steps=1)[0] // count for training, count in pairs)
     rungs = default_rungs(epochs, settings, eta, first) if rungs is None else tuple(rungs)
     in_order = rungs and list(rungs) == sorted(set(rungs)) and first <= rungs[0] <= rungs[-1] < epochs
     if settings == 1 or not in_order:

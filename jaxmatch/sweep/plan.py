@@ -237,7 +237,7 @@ def _cohorts(
     at_most = config.execution.maximum_replicas or max(1, that_fit)
     steps = config.training.epochs * batches.steps_per_epoch
     scored = sum(int(data.splits[name].lengths.sum()) for name in ("dev", "test")[: 1 + training["best_on_test"]])
-    scored *= evaluation.count(training, data.splits["train"].pairs, steps)
+    scored *= len(evaluation.times(training, data.splits["train"].pairs, batches.steps_per_epoch))
     tokens = config.training.epochs * batches.tokens() + SHARE_OF_FORWARD * scored
     whole = PlannedCohort(
         signature,

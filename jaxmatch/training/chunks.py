@@ -6,7 +6,7 @@ left in several chunks moves together, without a new program. A slot without a r
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from jaxmatch.data.encoding import EncodedData
 from jaxmatch.data.text import WordTable
 from jaxmatch.training import hosts, step
 from jaxmatch.training.evaluation import chunk_outputs, device_split
-from jaxmatch.training.programs import Program, mesh_of, place
+from jaxmatch.training.programs import Program, place
 from jaxmatch.training.step import BatchShape, Flattening, State, chunk_step, flattening, initial_state, words_trained
 
 # A CPU gains nothing from wider arrays, and their working memory grows with the runs (benchmarks/NOTES.md).
@@ -35,8 +35,8 @@ OPERATIONS_A_COMPILATION_ELSEWHERE = 1e14
 OPERATIONS_A_PARAMETER = 6
 
 
-class TooLarge(MemoryError):
-    """Raised if not even one run fits a device."""
+# The batches of a run in an epoch: table of the plan -> (rows, weights), `<int32>` and `<float32>[batches, batch]`.
+Drawn = Mapping[int, tuple[np.ndarray, np.ndarray]]
 
 
 class Programs(NamedTuple):
@@ -61,20 +61,13 @@ def programs(
 
     `added` are the items of `step.ADDED`. A loss that is added again therefore makes other programs.
     """
-    mesh = mesh_of(devices)
     flat = flattening(module, dimensions, words, devices[0].platform)
-    initialize = jax.vmap(functools.partial(initial_state, flat), (0, 0, None))
+    initialize, train = jax.vmap(functools.partial(initial_state, flat), (0, 0, None)), chunk_step(flat, task)
     return Programs(
         flat,
-        Program(initialize, name="initialize", by_slot=(True, True, False), mesh=mesh, runs_once=True),
-        Program(
-            chunk_step(flat, task),
-            name="train_step",
-            by_slot=(True, True, True, False, False, False),
-            mesh=mesh,
-            donated=(0,),
-        ),
-        Program(chunk_outputs(flat), name="evaluate", by_slot=(True, False, False, False), mesh=mesh),
+        Program(initialize, name="initialize", by_slot=2, devices=devices, runs_once=True),
+        Program(train, name="train_step", by_slot=3, devices=devices, donated=(0,)),
+        Program(chunk_outputs(flat), name="evaluate", by_slot=1, devices=devices),
     )
 
 
@@ -124,14 +117,12 @@ class Epoch(NamedTuple):
     """The steps of an epoch.
 
     Attributes:
-      number: the number of the epoch, from 0.
       sequence: (bucket, index of the batch in `Chunk.batches`) for every step, `<int32>[steps, 2]`; the same for all
         runs.
       shapes: bucket -> the batch shape that its step is compiled for.
       samples: the number of pairs seen since training began, after each step, `<int64>[steps]`.
     """
 
-    number: int
     sequence: np.ndarray
     shapes: Mapping[int, BatchShape]
     samples: np.ndarray
@@ -149,6 +140,7 @@ class Chunks:
       devices: the devices that share the slots of each chunk.
 
     Attributes:
+      seeds, hyperparameters, devices: the given ones; the hyperparameters as arrays, `<float32>[run]`.
       programs: the programs of the signature.
       batches: the plan of the batches.
       pairs: the number of training pairs.
@@ -166,20 +158,23 @@ class Chunks:
         optimizer: Sequence[Mapping[str, float]],
         devices: tuple[jax.Device, ...],
     ):
-        self._mesh, self._devices = mesh_of(devices), devices
+        self.devices = devices
         module = models.build(model, outputs=data.outputs)
         words, dimensions = data.vectors.shape
         trained = words_trained(module, words)
         self.programs = programs(module, data.task, dimensions, trained, devices, tuple(step.ADDED.items()))
-        self.seeds, self._hyperparameters = np.asarray(seeds, np.uint32), step.stack(optimizer)
+        self.seeds, self.hyperparameters = np.asarray(seeds, np.uint32), step.stack(optimizer)
         train = data.splits["train"]
         self.pairs = train.pairs
         self.batches = training_batches(module, data, training, self.programs.flat.count, self.platform)
         table = data.vectors if data.characters is None else WordTable(data.vectors, data.characters)
         self._on_host = device_split(train), table
-        ids = self._on_host[0]["tokens"]["ids"] if module.takes_characters else None
-        self._most_words = {} if ids is None else most_in_training(self.batches, ids, words)
-        self._orders = _Orders(self.batches, self.seeds.tolist(), ids, words)
+        self._words = words
+        # The token ids, `<int32>[pairs, longest]`, whose distinct words are counted; None: words are not counted.
+        self._ids = self._on_host[0]["tokens"]["ids"] if module.takes_characters else None
+        self._most_words = {} if self._ids is None else most_in_training(self.batches, self._ids, words)
+        self._thread = ThreadPoolExecutor(1)
+        self._drawn: tuple[Any, Future] = ((), Future())  # (epoch, runs), and what `_draw` returns for them
         # Table of the plan -> (rows, tokens) of its batches.
         self._tables = {table: self.batches.compiled[bucket] for bucket, table in reversed(self.batches.tables.items())}
         self.limit: int | None = None
@@ -191,12 +186,12 @@ class Chunks:
     def size(self) -> int:
         """The number of slots of a chunk."""
         rows = max(rows for rows, _ in self.batches.compiled.values())
-        return chunk_size(self._placed, rows, self.platform, len(self._devices), self.limit)
+        return chunk_size(self._placed, rows, self.platform, len(self.devices), self.limit)
 
     @property
     def platform(self) -> str:
         """The platform of the devices."""
-        return self._devices[0].platform
+        return self.devices[0].platform
 
     @property
     def lengths(self) -> int:
@@ -209,53 +204,40 @@ class Chunks:
         return self.programs.train.compile_seconds + self.programs.evaluate.compile_seconds
 
     @functools.cached_property
-    def _on_devices(self) -> tuple[Any, Any]:
+    def on_devices(self) -> tuple[Any, Any]:
+        """The training set, as `evaluation.device_split` returns it, and the word vectors, on every device."""
         return self.replicate(self._on_host)
-
-    @property
-    def vectors(self) -> Any:
-        """The word vectors, on every device."""
-        return self._on_devices[1]
 
     def replicate(self, tree: Any) -> Any:
         """Puts a copy of the arrays on every device."""
-        return place(tree, self._mesh, by_slot=False)
+        return place(tree, self.programs.train.mesh, by_slot=False)
 
     def by_slot(self, tree: Any) -> Any:
         """Spreads arrays with a leading slot axis over the devices."""
-        return place(tree, self._mesh, by_slot=True)
+        return place(tree, self.programs.train.mesh, by_slot=True)
 
-    def hyperparameters(self, run: int) -> step.Hyperparameters:
-        """Returns the traced hyperparameters of one run."""
-        return jax.tree.map(lambda leaf: leaf[run], self._hyperparameters)
-
-    def filled(self, values: Sequence[Any]) -> list[Any]:
-        """Fills up the values of the slots of a chunk with copies of the first."""
-        return [*values] + [values[0]] * (self.size - len(values))
-
-    def groups(self, runs: Sequence[int]) -> list[list[int]]:
-        """Splits runs into those of each chunk."""
-        return [list(runs[start : start + self.size]) for start in range(0, len(runs), self.size)]
+    def groups(self, runs: Sequence[int]) -> Iterator[tuple[list[int], np.ndarray]]:
+        """Yields the runs of each chunk, and those of its slots, `<int64>[slot]`, which the first run fills up."""
+        for start in range(0, len(runs), self.size):
+            group = list(runs[start : start + self.size])
+            yield group, np.array(group + group[:1] * (self.size - len(group)))
 
     def initialize(self) -> None:
         """Gives every run a slot, with the state before its first step."""
         self.chunks = []
-        for runs in self.groups(range(len(self.seeds))):
-            settings = self.by_slot(self._settings(self.filled(runs)))
-            self._add(runs, self.programs.initialize((), *settings, self.vectors))
+        for runs, of_slots in self.groups(range(len(self.seeds))):
+            settings = self.by_slot(self._settings(of_slots))
+            self._add(runs, self.programs.initialize((), *settings, self.on_devices[1]))
 
     def adopt(self, runs: Sequence[int], states: State) -> None:
         """Gives the given runs slots with their states, `[run, ...]` on the host."""
         self.chunks = []
-        for places in self.groups(range(len(runs))):
-            rows = np.asarray(self.filled(places))
-            state = self.by_slot(jax.tree.map(lambda leaf, rows=rows: np.asarray(leaf)[rows], states))
-            self._add([runs[row] for row in places], state)
+        for rows, of_slots in self.groups(range(len(runs))):
+            state = jax.tree.map(lambda leaf, of_slots=of_slots: np.asarray(leaf)[of_slots], states)
+            self._add([runs[row] for row in rows], self.by_slot(state))
 
     def _add(self, runs: Sequence[int], state: State) -> None:
-        slots = np.full(self.size, -1)
-        slots[: len(runs)] = runs
-        self.chunks.append(Chunk(slots, state))
+        self.chunks.append(Chunk(np.pad(runs, (0, self.size - len(runs)), constant_values=-1), state))
 
     def states(self) -> tuple[list[int], State]:
         """Returns the runs that have a slot, and their states on the host, `[run, ...]`."""
@@ -267,7 +249,7 @@ class Chunks:
     def state_shapes(self, slots: int = 1) -> State:
         """Returns the shapes of the state of some slots."""
         one = functools.partial(initial_state, self.programs.flat)
-        return jax.eval_shape(jax.vmap(one, (0, 0, None)), *self._settings([0] * slots), self._on_host[1])
+        return jax.eval_shape(jax.vmap(one, (0, 0, None)), *self._settings(np.zeros(slots, int)), self._on_host[1])
 
     def activate(self, active: np.ndarray, epochs: float = 0.0) -> None:
         """Lets only the given runs learn, and merges chunks if fewer hold the runs that are left.
@@ -283,11 +265,11 @@ class Chunks:
         size, placed = self.size, self._placed
         if left and self.platform != "cpu" and 2 * len(left) <= size:
             self._placed = -(-placed // 2 ** ((placed // len(left)).bit_length() - 1))  # halved as often as possible
-            saved = epochs * self.batches.tokens() * (size - self.size) / len(self._devices)
+            saved = epochs * self.batches.tokens() * (size - self.size) / len(self.devices)
             operations = OPERATIONS_A_PARAMETER * self.programs.flat.count * saved
             if operations < OPERATIONS_A_COMPILATION_ELSEWHERE * self.lengths:
                 self._placed = placed
-        if left and (len(self.groups(left)) < len(self.chunks) or self.size < size):
+        if left and (-(-len(left) // self.size) < len(self.chunks) or self.size < size):
             runs, states = self.states()
             rows = np.flatnonzero(active[np.asarray(runs)])
             self.adopt(left, jax.tree.map(lambda leaf: leaf[rows], states))
@@ -297,20 +279,23 @@ class Chunks:
             chunk.is_active = bool(learns.any())
             chunk.others = self.by_slot((*self._settings(slots), learns))
 
-    def _settings(self, runs: Sequence[int]) -> tuple[np.ndarray, step.Hyperparameters]:
-        rows = np.asarray(runs)
-        return self.seeds[rows], jax.tree.map(lambda leaf: leaf[rows], self._hyperparameters)
+    def _settings(self, runs: np.ndarray) -> tuple[np.ndarray, step.Hyperparameters]:
+        return self.seeds[runs], jax.tree.map(lambda leaf: leaf[runs], self.hyperparameters)
 
     def epoch(self, number: int, *, ahead: bool = False) -> Epoch:
         """Returns the steps of an epoch, and puts its batches on the devices, once for each chunk.
 
-        With `ahead`, the host starts on the batches of the next epoch while the devices compute.
+        With `ahead`, a thread of the host starts on the batches of the next epoch while the devices compute.
         """
         slots = [np.maximum(chunk.runs, 0).tolist() for chunk in self.chunks]
-        orders = self._orders.of(number, sorted({run for runs in slots for run in runs}), ahead=ahead)
+        of_chunks = sorted({run for runs in slots for run in runs})
+        key, future = self._drawn
+        drawn, most_words = future.result() if key == (number, of_chunks) else self._draw(number, of_chunks)
+        if ahead:
+            self._drawn = (number + 1, of_chunks), self._thread.submit(self._draw, number + 1, of_chunks)
         for chunk, runs in zip(self.chunks, slots, strict=True):
-            chunk.batches = self.by_slot(self._batches([orders[run] for run in runs]))
-        some, tables = next(iter(orders.values())).batches, self.batches.tables
+            chunk.batches = self.by_slot(self._stacked([drawn[run] for run in runs]))
+        some, tables = next(iter(drawn.values())), self.batches.tables
         first, counts, ends = {}, {}, dict.fromkeys(self._tables.values(), 0)
         for table, shape in self._tables.items():
             first[table], counts[table] = ends[shape], some[table][1].sum(axis=1, dtype=np.int64)
@@ -318,31 +303,43 @@ class Chunks:
         sequence = self.batches.bucket_sequence(number)
         seen = np.cumsum([counts[tables[bucket]][batch] for bucket, batch in sequence.tolist()])
         sequence[:, 1] += [first[tables[bucket]] for bucket in sequence[:, 0].tolist()]
-        shapes = {bucket: self._shape(bucket, orders.values()) for bucket in tables}
-        return Epoch(number, sequence, shapes, seen + number * self.pairs)
+        shapes = {bucket: self._shape(bucket, most_words) for bucket in tables}
+        return Epoch(sequence, shapes, seen + number * self.pairs)
 
-    def _batches(self, orders: Sequence["_Order"]) -> dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]:
-        """Returns `Chunk.batches` for slots with the given orders. Tables whose batches have the same shape are one
-        array, so that they share a program.
+    def _stacked(self, drawn: Sequence[Drawn]) -> dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]:
+        """Returns `Chunk.batches` for the batches of each slot. Tables whose batches have the same shape are one array,
+        so that they share a program.
         """
         found: dict[tuple[int, int], list[tuple[np.ndarray, ...]]] = {}
         for table, shape in self._tables.items():
-            batches = [order.batches[table] for order in orders]
-            found.setdefault(shape, []).append(tuple(map(np.stack, zip(*batches, strict=True))))
+            of_slots = [batches[table] for batches in drawn]
+            found.setdefault(shape, []).append(tuple(map(np.stack, zip(*of_slots, strict=True))))
         return {
             shape: tuple(np.concatenate(arrays, axis=1) for arrays in zip(*of_tables, strict=True))
             for shape, of_tables in found.items()
         }
 
-    def _shape(self, bucket: int, orders: Iterable["_Order"] = ()) -> BatchShape:
+    def _shape(self, bucket: int, drawn_words: Mapping[int, int]) -> BatchShape:
         """Returns the shape that the step of a bucket is compiled for. If a batch has more distinct words than
         expected, which is very unlikely, the bucket uses another program in this epoch.
         """
         most, compiled = self._most_words.get(bucket), self.batches.compiled
-        if most is not None and any(order.most_words.get(bucket, 0) > most for order in orders):
+        if most is not None and drawn_words.get(bucket, 0) > most:
             most = None
         is_shared = list(compiled.values()).count(compiled[bucket]) > 1
         return BatchShape(compiled[bucket][1], most, is_shared)
+
+    def _draw(self, epoch: int, runs: Sequence[int]) -> tuple[dict[int, Drawn], dict[int, int]]:
+        """Returns the batches of each run in an epoch; and the most distinct words in a batch of each bucket, if words
+        are counted.
+        """
+        drawn, most_words = {run: self.batches.rows(int(self.seeds[run]), epoch) for run in runs}, {}
+        for batches in drawn.values() if self._ids is not None else ():
+            for bucket, rows in self.batches.batches_of(batches, epoch).items():
+                ids = self._ids[:, : self.batches.buckets[bucket]]
+                most = most_distinct_words((ids[batch] for batch in rows), self._words)
+                most_words[bucket] = max(most, most_words.get(bucket, 0))
+        return drawn, most_words
 
     def step(self, epoch: Epoch, index: int) -> int:
         """Makes one step of every chunk that still learns, and returns how many slots that were."""
@@ -352,7 +349,7 @@ class Chunks:
         for chunk in self.chunks:
             if chunk.is_active:
                 batches = chunk.batches[self._tables[self.batches.tables[bucket]]]
-                arrays = chunk.state, chunk.others, batches, at, *self._on_devices
+                arrays = chunk.state, chunk.others, batches, at, *self.on_devices
                 chunk.state = self.programs.train((epoch.shapes[bucket],), *arrays)
                 slots += len(chunk.runs)
         return slots
@@ -367,10 +364,10 @@ class Chunks:
             return
         self._compiled = self.size
         state = self.state_shapes(self.size)
-        batches = self._batches(list(self._orders.of(0, [0], ahead=False).values()) * self.size)
-        others, place = (*self._settings([0] * self.size), np.ones(self.size, bool)), np.zeros(2, np.int32)
+        batches = self._stacked([self.batches.rows(int(self.seeds[0]), 0)] * self.size)
+        others, place = (*self._settings(np.zeros(self.size, int)), np.ones(self.size, bool)), np.zeros(2, np.int32)
         self.programs.train.compile_ahead(
-            ((self._shape(bucket),), (state, others, batches[self._tables[table]], place, *self._on_host))
+            ((self._shape(bucket, {}),), (state, others, batches[self._tables[table]], place, *self._on_host))
             for bucket, table in sorted(self.batches.tables.items())
         )
 
@@ -395,50 +392,3 @@ def training_batches(
         operations = OPERATIONS_A_COMPILATION.get(platform, OPERATIONS_A_COMPILATION_ELSEWHERE)
         plan.share_programs(training["epochs"], operations / (OPERATIONS_A_PARAMETER * max(1, parameters)))
     return plan
-
-
-class _Order(NamedTuple):
-    """The batches of one run in one epoch.
-
-    Attributes:
-      batches: table of the plan -> (rows `<int32>[batches, batch]`, weights `<float32>[batches, batch]`).
-      most_words: bucket -> the most distinct words in a batch; empty if words are not counted.
-    """
-
-    batches: Mapping[int, tuple[np.ndarray, np.ndarray]]
-    most_words: Mapping[int, int]
-
-
-class _Orders:
-    """The orders of all runs, epoch by epoch. The host draws those of the next epoch while the devices compute.
-
-    Arguments:
-      plan: the plan of the batches.
-      seeds: one seed per run.
-      ids: the token ids `<int32>[pairs, longest]`, whose distinct words are counted; None: words are not counted.
-      words: the number of words in the vocabulary.
-    """
-
-    def __init__(self, plan: BatchPlan, seeds: Sequence[int], ids: np.ndarray | None, words: int):
-        self._plan, self._seeds, self._ids, self._words = plan, seeds, ids, words
-        self._thread = ThreadPoolExecutor(1)
-        self._drawn: tuple[Any, Future[dict[int, _Order]]] = ((), Future())
-
-    def of(self, epoch: int, runs: Sequence[int], *, ahead: bool) -> dict[int, _Order]:
-        """Returns the orders of an epoch by run. With `ahead`, another thread starts on those of the next epoch."""
-        key, future = self._drawn
-        orders = future.result() if key == (epoch, runs) else self._draw(epoch, runs)
-        if ahead:
-            self._drawn = (epoch + 1, runs), self._thread.submit(self._draw, epoch + 1, runs)
-        return orders
-
-    def _draw(self, epoch: int, runs: Sequence[int]) -> dict[int, _Order]:
-        return {run: self._order(epoch, run) for run in runs}
-
-    def _order(self, epoch: int, run: int) -> _Order:
-        batches, most_words = self._plan.rows(self._seeds[run], epoch), {}
-        if self._ids is not None:
-            for bucket, rows in self._plan.batches_of(batches, epoch).items():
-                ids = self._ids[:, : self._plan.buckets[bucket]]
-                most_words[bucket] = most_distinct_words((ids[batch] for batch in rows), self._words)
-        return _Order(batches, most_words)

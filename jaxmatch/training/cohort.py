@@ -11,12 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch.config.settings import SCORES
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import is_out_of_memory
 from jaxmatch.training import evaluation, hosts
 from jaxmatch.training.checkpoints import Checkpoints
-from jaxmatch.training.chunks import Chunk, Chunks, TooLarge
+from jaxmatch.training.chunks import Chunk, Chunks
 from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
 from jaxmatch.training.programs import Program, cancel_ahead, compilation_callback, threads
 from jaxmatch.training.progress import Listener, RunProgress
@@ -54,31 +53,15 @@ class RunResult:
     test_sampling: dict[str, Any] | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class RanOut:
-    """An event in which memory ran out in "training" or "evaluation" (`part`), after some steps on a kind of device.
-
-    A device computed `at_once` slots at once, and at most `then_at_once` from then on.
-    """
-
-    part: str
-    after_steps: int
-    device: str
-    at_once: int
-    then_at_once: int
-
-
 class Cohort:
     """The runs of one signature, ready to train.
 
     Arguments:
-      model: the model settings of `jaxmatch.models.build`.
       training: the settings of `config.training`.
       execution: the settings evaluation_batch_size and checkpoint_seconds.
       data: encoded data with the splits "train" and "dev".
-      seeds: one seed per run.
-      optimizer: the traced hyperparameters, one mapping per run.
       devices: the devices that the slots of a chunk are spread over; default: all devices.
+      settings: the other arguments of `Chunks`: model, seeds and optimizer.
 
     Attributes:
       chunks: the runs on the devices.
@@ -88,35 +71,32 @@ class Cohort:
       seconds: the time spent so far in "train", "evaluate", "compile" and "checkpoint", over all interruptions.
       steps: the number of steps so far: "lockstep" counts each step once, "replica" counts it once for each slot that
         was computed.
-      ran_out: the events in which memory ran out so far, over all interruptions.
+      ran_out: the events in which memory ran out so far, over all interruptions: "part" ("training" or "evaluation"),
+        "after_steps", "device" (its kind), "at_once" and "then_at_once" (the most slots that a device computed at once
+        before, and computes from then on).
       origins: what trained so far, over all interruptions (`sweep.execute.origin`); that of this process is last.
     """
 
     def __init__(
         self,
         *,
-        model: Mapping[str, Any],
         training: Mapping[str, Any],
         execution: Mapping[str, Any],
         data: EncodedData,
-        seeds: Sequence[int],
-        optimizer: Sequence[Mapping[str, float]],
         devices: Sequence[jax.Device] | None = None,
+        **settings: Any,
     ):
         self._training, self._execution = training, execution
-        self._devices = tuple(devices or jax.devices())
-        self.chunks = Chunks(
-            model=model, data=data, training=training, seeds=seeds, optimizer=optimizer, devices=self._devices
-        )
+        self.chunks = Chunks(data=data, training=training, devices=tuple(devices or jax.devices()), **settings)
         self.evaluator = Evaluator(
             data,
             self.chunks.programs.evaluate,
             self.chunks.replicate,
-            self.chunks.vectors,
+            self.chunks.on_devices[1],
             batch_size=evaluation_batch_size(execution["evaluation_batch_size"], self.chunks.platform),
             maximum_buckets=self.chunks.lengths,
         )
-        self.ran_out: list[RanOut] = []
+        self.ran_out: list[dict[str, Any]] = []
         self.origins: list[Mapping[str, Any]] = []
         self._compilations: dict[str, int] = {}
         self._begin()
@@ -131,7 +111,6 @@ class Cohort:
         self.seconds = {"train": 0.0, "evaluate": 0.0, "compile": 0.0, "checkpoint": 0.0}
         self.steps = {"lockstep": 0, "replica": 0}
         self.evaluator.totals = {"pairs": 0, "seconds": 0.0}
-        self._part = "training"
 
     def compile_ahead(self, following: Mapping[str, Any]) -> None:
         """Starts to compile the training programs of this cohort, then those of the cohort that trains next, whose
@@ -140,7 +119,7 @@ class Cohort:
         self.chunks.compile()
         if self.chunks.programs.train.compiles_ahead:
             settings = {name: value for name, value in following.items() if name != "execution"}
-            threads.submit(lambda: Chunks(**settings, devices=self._devices).compile())
+            threads.submit(lambda: Chunks(**settings, devices=self.chunks.devices).compile())
 
     @property
     def all_done(self) -> bool:
@@ -173,7 +152,7 @@ class Cohort:
           One result per run, in the order of `seeds`, or None if training has paused.
 
         Raises:
-          TooLarge: a device does not have enough memory for one run at a time.
+          MemoryError: a device does not have enough memory for one run at a time.
           Stopped: `stop` was set.
         """
         self._checkpoints, self._listener, self._stop = checkpoints, listener or Listener(), stop or threading.Event()
@@ -192,11 +171,12 @@ class Cohort:
                 raise
 
     def _halve_chunks(self, error: Exception) -> None:
-        at_once = self.chunks.size // len(self._devices)
+        at_once = self.chunks.size // len(self.chunks.devices)
         if at_once == 1:
-            raise TooLarge(f"one run at a time does not fit in {self._part}") from error
-        kind = self._devices[0].device_kind
-        self.ran_out.append(RanOut(self._part, self.steps["lockstep"], kind, at_once, at_once // 2))
+            raise MemoryError(f"one run at a time does not fit in {self._part}") from error
+        kind = self.chunks.devices[0].device_kind
+        event = {"part": self._part, "after_steps": self.steps["lockstep"], "device": kind}
+        self.ran_out.append(event | {"at_once": at_once, "then_at_once": at_once // 2})
         self.chunks.limit = at_once // 2
         self.chunks.chunks = []  # their arrays leave the devices
         self._listener.ran_out(self._part, self.chunks.size)
@@ -214,7 +194,9 @@ class Cohort:
     def _timed(self, part: str) -> Iterator[None]:
         """Adds the time of the block to `seconds`: compilation to "compile", and the rest to `part`."""
         start, compiled = time.perf_counter(), self.chunks.compile_seconds
+        self._part = {"train": "training", "evaluate": "evaluation"}[part]  # where memory runs out
         yield
+        self._part = "training"
         compiled = self.chunks.compile_seconds - compiled
         self.seconds["compile"] += compiled
         self.seconds[part] += time.perf_counter() - start - compiled
@@ -239,7 +221,7 @@ class Cohort:
         for chunk in chunks.chunks:
             self._note_divergence(chunk)
         if self.epoch < epochs and not self.all_done:
-            if self.epoch > begun:
+            if self.epoch > begun and self._checkpoints:
                 self._save()
             return None
         self._listener.stepped(total, total)
@@ -248,7 +230,6 @@ class Cohort:
     def _train_epoch(self) -> None:
         """Trains the remaining steps of the epoch."""
         chunks, ahead = self.chunks, self.epoch + 1 < self._training["epochs"]
-        self._part = "training"
         with self._timed("train"):
             chunks.compile()
             epoch = chunks.epoch(self.epoch, ahead=ahead)
@@ -310,7 +291,6 @@ class Cohort:
 
     def _evaluate(self, samples: int) -> None:
         """Scores dev, keeps the parameters of runs that improved, and marks runs that stopped or diverged."""
-        self._part = "evaluation"
         noted = [len(run.curve) for run in self.runs]
         with self._timed("evaluate"):
             for chunk in self.chunks.chunks:
@@ -329,40 +309,33 @@ class Cohort:
         selection = self._training["selection"]
         scores = [run.best_score if run.stopped else run.curve[-1]["dev"][selection] for run in here]
         self._listener.evaluated(epoch, samples, selection, scores, sum(run.stopped for run in here))
-        self._part = "training"
 
     def _evaluate_chunk(self, chunk: Chunk, slots: Sequence[int], samples: int) -> None:
         """Scores the given slots of a chunk."""
-        selection, parameters = self._training["selection"], chunk.state.parameters
+        parameters = chunk.state.parameters
         loss_sum, loss_weight = hosts.gather((chunk.state.loss_sum, chunk.state.loss_weight))
         losses = loss_sum / np.maximum(loss_weight, 1)
         trained = int(np.count_nonzero(chunk.runs >= 0))
         scores = self._scores("dev", self.evaluator.outputs("dev", parameters, trained)[slots])
-        improved = [
-            slot
-            for slot, dev in zip(slots, scores, strict=True)
-            if self._note(int(chunk.runs[slot]), dev, samples, float(losses[slot]))
-        ]
+        improved = []
+        for slot, dev in zip(slots, scores, strict=True):
+            run = chunk.runs[slot]
+            hyperparameters = jax.tree.map(lambda leaf, run=run: leaf[run], self.chunks.hyperparameters)
+            entry = {
+                "samples": samples,
+                "epoch": samples / self.chunks.pairs,
+                "train_loss": float(losses[slot]),
+                "learning_rate": float(rate_of(np.int32(samples), hyperparameters)),
+                "dev": dev,
+            }
+            if self.runs[run].record_evaluation(entry, self._training):
+                improved.append(slot)
         if self._training["best_on_test"] and "test" in self.evaluator.data.splits:
             tests = self._scores("test", self.evaluator.outputs("test", parameters, trained)[slots])
             for slot, test in zip(slots, tests, strict=True):
-                self.runs[chunk.runs[slot]].record_test(test, selection, SCORES[selection].higher_is_better, samples)
+                self.runs[chunk.runs[slot]].record_test(test, self._training["selection"], samples)
         if improved:
             self._best[chunk.runs[improved]] = hosts.gather(parameters)[improved]
-
-    def _note(self, run: int, dev: dict[str, float], samples: int, train_loss: float) -> bool:
-        """Adds an evaluation to the curve of a run, and returns whether it is the run's best so far."""
-        selection = self._training["selection"]
-        entry = {
-            "samples": samples,
-            "epoch": samples / self.chunks.pairs,
-            "train_loss": train_loss,
-            "learning_rate": float(rate_of(np.int32(samples), self.chunks.hyperparameters(run))),
-            "dev": dev,
-        }
-        patience, least = self._training["patience_samples"], self._training["minimum_samples"]
-        better = SCORES[selection].higher_is_better
-        return self.runs[run].record_evaluation(entry, dev[selection], better, patience, least)
 
     def _scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:
         """Returns `Evaluator.scores` of process 0 on every process, because processors may round differently."""
@@ -371,13 +344,12 @@ class Cohort:
     def _results(self) -> list[RunResult]:
         """Returns the result of each run. Scores test once, with the chosen parameters."""
         chunks, to_tree = self.chunks, self.chunks.programs.flat.to_tree
-        self._part = "evaluation"
         # A run that was given up has no result to be tested.
         tested = [number for number, run in enumerate(self.runs) if run.best is not None and run.status != "dropped"]
         found: dict[int, dict[str, Any]] = {}
         with self._timed("evaluate"):
-            for group in chunks.groups(tested):
-                parameters = chunks.by_slot(np.stack(chunks.filled([self._best[run] for run in group])))
+            for group, of_slots in chunks.groups(tested):
+                parameters = chunks.by_slot(self._best[of_slots])
                 dev = self.evaluator.outputs("dev", parameters, len(group))
                 found |= {run: {"dev_outputs": outputs} for run, outputs in zip(group, dev)}
                 if "test" in self.evaluator.data.splits:
@@ -400,8 +372,6 @@ class Cohort:
 
     def _save(self) -> None:
         """Writes a checkpoint. It depends on neither the size of a chunk nor the number of devices."""
-        if self._checkpoints is None:
-            return
         start = time.perf_counter()
         runs, states = self.chunks.states()
         notes: dict[str, Any] = {
@@ -412,7 +382,7 @@ class Cohort:
             "seconds": self.seconds,
             "answered": self.evaluator.totals,
             "steps": self.steps,
-            "ran_out": [dataclasses.asdict(event) for event in self.ran_out],
+            "ran_out": self.ran_out,
             "origins": self.origins,
         }
         number = self.epoch * self.chunks.batches.steps_per_epoch + self.index
@@ -437,10 +407,10 @@ class Cohort:
         self.evaluator.totals.update(notes["answered"])
         self.steps.update(notes["steps"])
         self.origins = [*(each for each in notes["origins"] if each not in self.origins), *self.origins]
-        events = [RanOut(**event) for event in notes["ran_out"]]
-        self.ran_out = [*events, *(event for event in self.ran_out if event not in events)]
-        for event in self.ran_out:
-            if event.device == self._devices[0].device_kind:
-                self.chunks.limit = min(self.chunks.limit or event.then_at_once, event.then_at_once)
+        earlier = notes["ran_out"]
+        self.ran_out = [*earlier, *(event for event in self.ran_out if event not in earlier)]
+        kind = self.chunks.devices[0].device_kind
+        here = [event["then_at_once"] for event in self.ran_out if event["device"] == kind]
+        self.chunks.limit = min(here, default=None)
         self.chunks.adopt(notes["slots"], arrays["states"])
         return True

@@ -5,10 +5,9 @@ section of a config (config/settings.py), and `pairs` is the number of training 
 """
 
 import functools
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 import numpy as np
@@ -47,28 +46,15 @@ def due(training: Mapping[str, Any], epoch: int, pairs: int, samples: np.ndarray
     return is_due
 
 
-def first_epoch(training: Mapping[str, Any], pairs: int) -> int:
-    """Returns the first epoch, counted from 1, by whose end a run has been evaluated."""
-    if training["evaluate_each_epoch"]:
-        return 1
-    first, late_every, late_from = (
-        training[name] for name in ("evaluate_every_samples", "evaluate_every_samples_late", "late_from_samples")
-    )
-    if late_every and first > late_from:  # the first late evaluation
-        first = late_every * (late_from // late_every + 1)
-    return max(1, math.ceil(first / pairs))
-
-
-def count(training: Mapping[str, Any], pairs: int, steps: int) -> int:
-    """Returns the approximate number of evaluations of a run of some steps that is not stopped early."""
-    every, late_every = training["evaluate_every_samples"], training["evaluate_every_samples_late"]
-    early = late = training["epochs"] * pairs
-    if late_every:
-        early = min(early, training["late_from_samples"])
-    at_ends = training["epochs"] if not every or training["evaluate_each_epoch"] else 1
-    in_time = early // every if every else 0
-    in_late_time = late // late_every - early // late_every if late_every else 0
-    return min(steps, at_ends + in_time + in_late_time)
+def times(training: Mapping[str, Any], pairs: int, steps: int) -> list[int]:
+    """Returns the number of pairs seen at each evaluation of a run that is not stopped early, if each of the `steps` of
+    an epoch has the same number of pairs.
+    """
+    ends, found = -(-pairs * np.arange(1, steps + 1) // steps), []
+    for epoch in range(training["epochs"]):
+        samples = epoch * pairs + ends
+        found += samples[due(training, epoch, pairs, samples)].tolist()
+    return found
 
 
 # The most lengths that dev and test are padded to: evaluation is little work, and every length costs a compilation.
@@ -117,17 +103,6 @@ def device_split(split: EncodedSplit) -> dict[str, Any]:
     return {"tokens": {"ids": ids, **split.features()}, "sentences": sentences, "labels": np.asarray(split.labels)}
 
 
-class PlacedBatch(NamedTuple):
-    """A batch on the devices, as `match` of a model takes it, and the rows of its pairs in the split, `<int32>[pairs]`,
-    without those that only fill up the batch. `most_words` is as in `BatchShape`.
-    """
-
-    rows: np.ndarray
-    most_words: int | None
-    tokens: Mapping[str, jax.Array]
-    sentences: jax.Array
-
-
 class Evaluator:
     """An evaluator that scores the splits of a data set any number of times.
 
@@ -158,7 +133,6 @@ class Evaluator:
         self._buckets, self._rows = evaluation_shapes(
             data.splits, batch_size=batch_size, maximum_buckets=maximum_buckets
         )
-        self._placed: dict[str, list[PlacedBatch]] = {}
         self.totals: dict[str, Any] = {"pairs": 0, "seconds": 0.0}
 
     @property
@@ -166,72 +140,65 @@ class Evaluator:
         """The number of lengths that batches are padded to. Each length takes a compilation."""
         return len(self._buckets)
 
-    def batches(self, split: str) -> list[PlacedBatch]:
-        """Returns the batches of a split on the devices."""
-        if split not in self._placed:
-            whole = device_split(self.data.splits[split])
-            self._placed[split] = [
-                PlacedBatch(rows, self._most_words.get(bucket), *self._place(cut))
-                for bucket, rows, cut in self._cut(split, (whole["tokens"], whole["sentences"]))
-            ]
-        return self._placed[split]
-
-    def _cut(self, split: str, arrays: Any) -> Iterator[tuple[int, np.ndarray, Any]]:
-        """Yields for each batch of dev or test: its bucket, the rows of its pairs, and `arrays`, `[pairs, longest]`,
-        cut to the batch, `[batch, length]`.
-        """
-        for bucket, rows, pairs in evaluation_batches(self.data.splits[split].lengths, self._buckets, self._rows):
-            length = self._buckets[bucket]
-            yield bucket, rows[:pairs], jax.tree.map(lambda values: _of_length(values[rows], length), arrays)
-
     @functools.cached_property
-    def _most_words(self) -> dict[int, int | None]:
-        """Returns bucket -> `most_words` of its program, common to dev and test."""
-        if self.data.characters is None:
-            return {}
-        batches: dict[int, list[np.ndarray]] = {}
-        for split in ("dev", "test"):
-            if split in self.data.splits:
-                for bucket, _, ids in self._cut(split, self.data.splits[split].pair_rows()[0]):
-                    batches.setdefault(bucket, []).append(ids)
-        return most_in_evaluation(batches, len(self.data.vectors))
+    def batches(self) -> dict[str, list[tuple[np.ndarray, int | None, Any]]]:
+        """Split -> its batches: the rows of its pairs in the split, `<int32>[pairs]`, without those that only fill up
+        the batch; `most_words` as in `BatchShape`; and tokens and sentences, as `match` of a model takes them, on the
+        devices.
+        """
+        cuts: dict[str, list[tuple[np.ndarray, int, Any]]] = {}
+        ids: dict[int, list[np.ndarray]] = {}
+        for name, split in self.data.splits.items():
+            if name == "train":
+                continue
+            whole, cuts[name] = device_split(split), []
+            for bucket, rows, pairs in evaluation_batches(split.lengths, self._buckets, self._rows):
+                cut = functools.partial(_cut, rows=rows, length=self._buckets[bucket])
+                tokens, sentences = jax.tree.map(cut, (whole["tokens"], whole["sentences"]))
+                cuts[name].append((rows[:pairs], bucket, (tokens, sentences)))
+                ids.setdefault(bucket, []).append(tokens["ids"])
+        most_words = {} if self.data.characters is None else most_in_evaluation(ids, len(self.data.vectors))
+        return {
+            name: [(rows, most_words.get(bucket), self._place(cut)) for rows, bucket, cut in of_split]
+            for name, of_split in cuts.items()
+        }
 
     def outputs(self, split: str, parameters: jax.Array, runs: int) -> np.ndarray:
         """Returns the outputs of every slot for every pair of a split, `<float32>[slot, pairs, outputs]`.
 
         `parameters` is `<float32>[slot, parameters]`; `runs` is the number of slots that do not only fill the chunk.
         """
-        batches = self.batches(split)
+        batches = self.batches[split]
         start, compiled = time.perf_counter(), self._program.compile_seconds
-        calls = [((batch.most_words,), (parameters, batch.tokens, batch.sentences, self._vectors)) for batch in batches]
+        calls = [((most_words,), (parameters, *placed, self._vectors)) for _, most_words, placed in batches]
         self._program.compile_ahead(calls)
         parts = hosts.gather([self._program(static, *arrays) for static, arrays in calls])
         outputs = np.empty((len(parts[0]), self.data.splits[split].pairs, parts[0].shape[2]), np.float32)
-        for batch, part in zip(batches, parts, strict=True):
-            outputs[:, batch.rows] = part[:, : len(batch.rows)]
+        for (rows, _, _), part in zip(batches, parts, strict=True):
+            outputs[:, rows] = part[:, : len(rows)]
         self.totals["seconds"] += time.perf_counter() - start - (self._program.compile_seconds - compiled)
         self.totals["pairs"] += runs * outputs.shape[1]
         return outputs
 
     def scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:
         """Returns all scores of each slot's outputs, `<float32>[slot, pairs, outputs]`, and its mean loss, "loss"."""
-        data, encoded = self.data, self.data.splits[split]
-        grouping = {"groups": encoded.groups, "documents": encoded.documents, "filtered": data.filtered}
-        found = scores_of_runs(data.task, encoded.labels, outputs, label_names=data.labels, **grouping)
-        losses = mean_loss(data.task, outputs, encoded.labels).tolist()
+        task, encoded = self.data.task, self.data.splits[split]
+        grouping = {"groups": encoded.groups, "documents": encoded.documents, "filtered": self.data.filtered}
+        found = scores_of_runs(task, encoded.labels, outputs, label_names=self.data.labels, **grouping)
+        losses = mean_loss(task, outputs, encoded.labels).tolist()
         return [{**scores, "loss": loss} for scores, loss in zip(found, losses, strict=True)]
 
     def deviations(self, split: str, outputs: np.ndarray) -> list[dict[str, Any] | None]:
         """Returns `ranking_deviations` of each slot's outputs, `<float32>[slot, pairs, outputs]`, or None for each."""
-        data, encoded = self.data, self.data.splits[split]
-        if data.task != "ranking":
+        encoded = self.data.splits[split]
+        if self.data.task != "ranking":
             return [None] * len(outputs)
-        return ranking_deviations(encoded.labels, outputs, encoded.groups, encoded.documents, data.filtered)
+        return ranking_deviations(encoded.labels, outputs, encoded.groups, encoded.documents, self.data.filtered)
 
 
-def _of_length(values: np.ndarray, length: int) -> np.ndarray:
-    """Returns rows `[batch, longest]`, cut or padded to `[batch, length]`. Only padding is cut."""
-    cut = values[:, :length]
+def _cut(values: np.ndarray, rows: np.ndarray, length: int) -> np.ndarray:
+    """Returns rows of `[pairs, longest]`, cut or padded to `[rows, length]`. Only padding is cut."""
+    cut = values[rows, :length]
     return np.pad(cut, [(0, 0), (0, length - cut.shape[1])], constant_values=PADDING)
 
 
@@ -279,46 +246,40 @@ def mistakes(data: EncodedData, outputs: np.ndarray, split: str = "dev") -> dict
     if not np.isfinite(outputs).all():
         return None
     more: dict[str, Any] = {}
+
+    def number(value: np.ndarray) -> float:
+        return round(float(value), 4)
+
     if data.task == "regression":
         answers = outputs[:, 0]
-        worst = np.argsort(-np.abs(answers - labels), kind="stable")[:MOST_PAIRS]
-        rows = {
-            row: {"label": round(float(labels[row]), 4), "answer": round(float(answers[row]), 4)}
-            for row in worst.tolist()
-        }
+        worst = np.argsort(-np.abs(answers - labels), kind="stable")[:MOST_PAIRS].tolist()
+        rows = {row: {"label": number(labels[row]), "answer": number(answers[row])} for row in worst}
     elif data.task == "ranking":
         rows = _lowest_ranks(data, encoded, outputs[:, 1] - outputs[:, 0])
     else:
-        answers = outputs.argmax(axis=1)
+        answers, names = outputs.argmax(axis=1), data.labels
         exponents = np.exp(outputs - outputs.max(axis=1, keepdims=True))
         probability = exponents.max(axis=1) / exponents.sum(axis=1)
         wrong = np.flatnonzero(answers != labels)
-        worst = wrong[np.argsort(-probability[wrong], kind="stable")][:MOST_PAIRS]
+        worst = wrong[np.argsort(-probability[wrong], kind="stable")][:MOST_PAIRS].tolist()
         rows = {
-            row: {
-                "label": data.labels[labels[row]],
-                "answer": data.labels[answers[row]],
-                "probability": round(float(probability[row]), 4),
-            }
-            for row in worst.tolist()
+            row: {"label": names[labels[row]], "answer": names[answers[row]], "probability": number(probability[row])}
+            for row in worst
         }
         confusion = np.zeros((len(data.labels),) * 2, np.int64)
         np.add.at(confusion, (labels, answers), 1)
         more = {"labels": list(data.labels), "confusion": confusion.tolist()}
-    listed = []
-    for row, about in rows.items():
-        text_a = _text(data, encoded.tokens_a, encoded.offsets_a, row)
-        listed.append({"text_a": text_a, "text_b": _text_b(data, encoded, row), **about})
+    listed = [
+        {"text_a": _text(data, encoded, "a", row), "text_b": _text(data, encoded, "b", row), **about}
+        for row, about in rows.items()
+    ]
     return {"task": data.task, "split": split, "pairs": encoded.pairs, **more, "worst": listed}
 
 
-def _text(data: EncodedData, tokens: np.ndarray, offsets: np.ndarray, row: int) -> str:
+def _text(data: EncodedData, split: EncodedSplit, side: str, row: int) -> str:
+    tokens, offsets = getattr(split, f"tokens_{side}"), getattr(split, f"offsets_{side}")
     text = " ".join(data.vocabulary.words[token] for token in tokens[offsets[row] : offsets[row + 1]])
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
-
-
-def _text_b(data: EncodedData, split: EncodedSplit, row: int) -> str:
-    return _text(data, split.tokens_b, split.offsets_b, row)
 
 
 def _lowest_ranks(data: EncodedData, split: EncodedSplit, scores: np.ndarray) -> dict[int, dict[str, Any]]:
@@ -337,7 +298,7 @@ def _lowest_ranks(data: EncodedData, split: EncodedSplit, scores: np.ndarray) ->
         row: {
             "rank": int(ranks[row]),
             "candidates": int(candidates[groups[row]]),
-            "preferred": _text_b(data, split, first[groups[row]]),
+            "preferred": _text(data, split, "b", first[groups[row]]),
         }
         for row in worst
     }

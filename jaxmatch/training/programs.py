@@ -26,6 +26,7 @@ from jaxmatch.devices import compiler_options
 from jaxmatch.training import hosts
 
 SLOTS = "slots"  # the axis of a mesh
+_SPLIT, _COPIED = PartitionSpec(SLOTS), PartitionSpec()
 # Compilations run side by side here: a compilation keeps about one core busy. They are few, because a compiler takes
 # memory of the host.
 threads = concurrent.futures.ThreadPoolExecutor(min(4, devices.cores()))
@@ -43,14 +44,9 @@ def compilation_callback(callback: Callable[["Program", float | None], None]) ->
         del _thread_local.callback
 
 
-def mesh_of(devices: tuple[jax.Device, ...]) -> Mesh:
-    """Returns a mesh of the devices in a row. The axis of the slots is split over them."""
-    return Mesh(devices, (SLOTS,))
-
-
 def place(tree: Any, mesh: Mesh, *, by_slot: bool) -> Any:
     """Puts a tree on the mesh, with its leading axis spread over the devices or with a whole copy on each."""
-    return hosts.place(tree, NamedSharding(mesh, PartitionSpec(SLOTS) if by_slot else PartitionSpec()))
+    return hosts.place(tree, NamedSharding(mesh, _SPLIT if by_slot else _COPIED))
 
 
 class Program:
@@ -59,12 +55,13 @@ class Program:
     Arguments:
       function: the function; it takes the static arguments first, then arrays.
       name: the name of the compiled function in JAX's messages.
-      by_slot: for each array argument, whether its leading axis is that of the slots.
-      mesh: the devices. If there are several, every device computes its own slots and never talks to another.
+      by_slot: the number of the first array arguments, whose leading axis is that of the slots.
+      devices: the devices. If there are several, every device computes its own slots and never talks to another.
       donated: the positions of the array arguments (counted after the static ones) that may be overwritten.
       runs_once: whether the program runs only once, so that a fast compilation matters more than a fast program.
 
     Attributes:
+      mesh: the devices in a row. The axis of the slots is split over them.
       compiles_ahead: whether `compile_ahead` does anything; False with several processes, whose compilations may wait
         for each other.
       executables: (static arguments, shapes, JAX's default precision) -> the executable compiled for them.
@@ -77,16 +74,15 @@ class Program:
         function: Callable,
         *,
         name: str,
-        by_slot: tuple[bool, ...],
-        mesh: Mesh,
+        by_slot: int,
+        devices: tuple[jax.Device, ...],
         donated: tuple[int, ...] = (),
         runs_once: bool = False,
     ):
-        self._function, self.name, self.mesh, self._donated = function, name, mesh, donated
-        self._specs = tuple(PartitionSpec(SLOTS) if split else PartitionSpec() for split in by_slot)
-        platform = mesh.devices.flat[0].platform
+        self._function, self.name, self._by_slot, self._donated = function, name, by_slot, donated
+        self.mesh = Mesh(devices, (SLOTS,))
         self.compiles_ahead = not hosts.is_multiprocess()
-        self._compiler_options = compiler_options(platform, runs_once) or None
+        self._compiler_options = compiler_options(devices[0].platform, runs_once) or None
         self.executables: dict[Hashable, jax.stages.Compiled] = {}
         self.ahead: dict[Hashable, concurrent.futures.Future[jax.stages.Compiled]] = {}
         self.compile_seconds = 0.0
@@ -104,13 +100,11 @@ class Program:
             if devices.mappings_are_scarce():
                 _drop_executables()
             self._report(None)
-            future = self.ahead.pop(key, None)
-            try:
-                executable = future.result() if future else self._compile(static, arrays)
-            except (jax.errors.JaxRuntimeError, concurrent.futures.CancelledError):
-                if future is None:
-                    raise
-                executable = self._compile(static, arrays)  # alone: the device had too little memory for several
+            if future := self.ahead.pop(key, None):
+                # Otherwise, it is compiled alone: the device had too little memory for several, or it was cancelled.
+                with contextlib.suppress(jax.errors.JaxRuntimeError, concurrent.futures.CancelledError):
+                    executable = future.result()
+            executable = executable or self._compile(static, arrays)
             self.executables[key] = executable
             self._report(time.perf_counter() - start)
         return executable
@@ -142,23 +136,19 @@ class Program:
         def call(*arrays):
             return self._function(*static, *arrays)
 
+        specs = tuple(_SPLIT if place < self._by_slot else _COPIED for place in range(len(arrays)))
         if self.mesh.size > 1:
             # Devices never talk to each other here, so the check has nothing to find. It would reject a scan that
             # begins with zeros, because these are the same on every device and the results of the scan are not.
-            call = jax.shard_map(
-                call, mesh=self.mesh, in_specs=self._specs, out_specs=PartitionSpec(SLOTS), check_vma=False
-            )
+            call = jax.shard_map(call, mesh=self.mesh, in_specs=specs, out_specs=_SPLIT, check_vma=False)
         call.__name__ = self.name
         jitted = jax.jit(call, donate_argnums=self._donated, compiler_options=self._compiler_options)
-        shapes = [
-            jax.tree.map(functools.partial(_shape, sharding=NamedSharding(self.mesh, spec)), tree)
-            for tree, spec in zip(arrays, self._specs, strict=True)
-        ]
-        return jitted.lower(*shapes).compile()
 
+        def shapes(tree: Any, spec: PartitionSpec) -> Any:
+            of = functools.partial(jax.ShapeDtypeStruct, sharding=NamedSharding(self.mesh, spec))
+            return jax.tree.map(lambda leaf: of(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype)), tree)
 
-def _shape(leaf: Any, sharding: NamedSharding) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype), sharding=sharding)
+        return jitted.lower(*map(shapes, arrays, specs)).compile()
 
 
 def cancel_ahead() -> None:

@@ -3,6 +3,9 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxmatch.config.settings import SCORES
 
 
 class Listener:
@@ -70,34 +73,30 @@ class RunProgress:
             return "diverged"
         return "finished" if self.dropped_at is None else "dropped"
 
-    def record_evaluation(
-        self, entry: Mapping, score: float, higher_is_better: bool, patience_samples: int, minimum_samples: int = 0
-    ) -> bool:
+    def record_evaluation(self, entry: Mapping[str, Any], training: Mapping[str, Any]) -> bool:
         """Adds an evaluation to the curve and returns whether it is the best so far.
 
         Arguments:
           entry: the entry of the curve.
-          score: its selection score.
-          higher_is_better: whether a higher score is better.
-          patience_samples: the number of pairs without a better score after which the run stops; 0: never.
-          minimum_samples: the number of pairs that a run must exceed before it stops.
+          training: the settings selection, patience_samples and minimum_samples of `config.training`.
         """
         self.curve.append(dict(entry))
-        better = _is_better(score, self.best_score, higher_is_better)
+        score, patience = entry["dev"][training["selection"]], training["patience_samples"]
+        better = _is_better(score, self.best_score, training["selection"])
         if better:
             self.best_score, self.best_at, self.best = score, entry["samples"], dict(entry["dev"])
-        elif patience_samples and entry["samples"] - self.best_at >= patience_samples:
-            self.stopped = entry["samples"] > minimum_samples
+        elif patience and entry["samples"] - self.best_at >= patience:
+            self.stopped = entry["samples"] > training["minimum_samples"]
         return better
 
-    def record_test(self, scores: Mapping[str, float], selection: str, higher_is_better: bool, samples: int) -> None:
+    def record_test(self, scores: Mapping[str, float], selection: str, samples: int) -> None:
         """Keeps the evaluation that was best on TEST, only for comparison with papers that selected on test."""
         best = self.best_on_test and self.best_on_test["scores"][selection]
-        if _is_better(scores[selection], best, higher_is_better):
+        if _is_better(scores[selection], best, selection):
             self.best_on_test = {"scores": dict(scores), "at_samples": samples}
 
 
-def _is_better(score: float, best: float | None, higher_is_better: bool) -> bool:
+def _is_better(score: float, best: float | None, selection: str) -> bool:
     """Returns whether a score beats the best so far. The first score does, even if it is NaN; then NaN is worst."""
-    sign = 1 if higher_is_better else -1
+    sign = 1 if SCORES[selection].higher_is_better else -1
     return best is None or sign * score > sign * best or (math.isnan(best) and not math.isnan(score))

@@ -27,18 +27,23 @@ from numpy.typing import ArrayLike
 RECALL_AT = (1, 2, 5)  # ranks
 
 
-def mean_or_nan(values: np.ndarray) -> np.ndarray:
-    """Returns the mean over the last axis, or NaN if that axis is empty."""
-    return np.mean(values, axis=-1) if values.shape[-1] else np.full(values.shape[:-1], np.nan)
+def _grouped(labels: ArrayLike, groups: ArrayLike, documents: ArrayLike | None) -> tuple[np.ndarray, ...]:
+    """Sorts pairs by group, and in each group as if all scores were equal.
 
-
-def _tie_order(grades: np.ndarray, groups: np.ndarray, documents: ArrayLike | None) -> np.ndarray:
-    """Returns the order of the pairs if all scores were equal, group by group, <int64>[pairs]."""
-    if documents is None:
-        return np.lexsort((grades, groups))
-    # Comparing code points orders text as trec_eval's comparison of UTF-8 bytes does.
-    names = np.unique(np.asarray(documents), return_inverse=True)[1]
-    return np.lexsort((grades, -names, groups))
+    Returns:
+      the order of the pairs, <int64>[pairs]; their grades, their groups and their ranks in that order; and the start
+      and the size of each group in it, <int64>[groups].
+    """
+    grades, groups = np.asarray(labels, np.int64), np.unique(np.asarray(groups), return_inverse=True)[1]
+    keys = [grades, groups]
+    if documents is not None:
+        # Comparing code points orders text as trec_eval's comparison of UTF-8 bytes does.
+        keys.insert(1, -np.unique(np.asarray(documents), return_inverse=True)[1])
+    order = np.lexsort(keys)
+    grades, groups = grades[order], groups[order]
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    sizes = np.diff(np.append(starts, groups.size))
+    return order, grades, groups, np.arange(1, groups.size + 1) - np.repeat(starts, sizes), starts, sizes
 
 
 def _descending_order(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -58,13 +63,10 @@ def candidate_ranks(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None
 ) -> np.ndarray:
     """Returns the rank of each candidate in its group, from 1, by the rules of `ranking_scores`, <int64>[pairs]."""
-    grades, scores = np.asarray(labels, np.int64), np.asarray(scores, np.float64)
-    groups = np.unique(np.asarray(groups), return_inverse=True)[1]
-    order = _tie_order(grades, groups, documents)
-    order = order[_descending_order(scores[order], groups[order])]
-    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(1, len(order) + 1) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    order, _, groups, rank, _, _ = _grouped(labels, groups, documents)
+    order = order[_descending_order(np.asarray(scores, np.float64)[order], groups)]
+    ranks = np.empty_like(rank)
+    ranks[order] = rank
     return ranks
 
 
@@ -95,25 +97,20 @@ def ranking_scores(
       no group counts or a score is NaN.
     """
     found = scores_of_groups(labels, scores, groups, documents, filtered)
-    return {name: mean_or_nan(of_groups) for name, of_groups in found.items()}
+    undefined = np.full(np.shape(scores)[:-1], np.nan)
+    return {name: each.mean(axis=-1) if each.shape[-1] else undefined for name, each in found.items()}
 
 
 def scores_of_groups(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None, filtered: bool = True
 ) -> dict[str, np.ndarray]:
     """Returns name -> score of each group that counts, <float64>[..., groups]. `ranking_scores` returns the means."""
-    grades, scores = np.asarray(labels, np.int64), np.asarray(scores, np.float64)
-    groups = np.unique(np.asarray(groups), return_inverse=True)[1]
-    order = _tie_order(grades, groups, documents)
-    grades, groups = grades[order], groups[order]
-    relevant = grades > 0
-    starts = np.flatnonzero(np.diff(groups, prepend=-1))
-    sizes = np.diff(np.append(starts, relevant.size))
+    order, grades, groups, rank, starts, sizes = _grouped(labels, groups, documents)
+    scores, relevant = np.asarray(scores, np.float64), grades > 0
     right = np.add.reduceat(relevant.astype(np.int64), starts)
     counted = (right > 0) & (right < sizes) if filtered else right > 0
     ranked = grades[_descending_order(scores[..., order], groups)]
     relevant = ranked > 0
-    rank = np.arange(1, relevant.shape[-1] + 1) - np.repeat(starts, sizes)
     found = np.cumsum(relevant, axis=-1) - np.repeat(np.cumsum(right) - right, sizes)
     defined = ~np.isnan(scores).any(axis=-1, keepdims=True)
 
@@ -174,11 +171,6 @@ class AddedScore(NamedTuple):
 
 ADDED: dict[str, AddedScore] = {}
 _RANKING = ("map", "mrr", *(f"recall_at_{rank}" for rank in RECALL_AT), "precision_at_1", "ndcg")
-
-
-def accuracy(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
-    """Returns the share of pairs whose prediction equals the label."""
-    return mean_or_nan(np.asarray(labels) == np.asarray(predictions))
 
 
 def f1(labels: ArrayLike, predictions: ArrayLike, positive: int = 1) -> np.ndarray:
@@ -243,10 +235,8 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         labels, predictions = labels - labels.mean(), predictions - predictions.mean(axis=-1, keepdims=True)
         # Scaled to 1 first, so that the squares of tiny or huge deviations neither underflow nor overflow.
-        labels, predictions = (
-            labels / np.abs(labels).max(),
-            predictions / np.abs(predictions).max(axis=-1, keepdims=True),
-        )
+        labels /= np.abs(labels).max()
+        predictions /= np.abs(predictions).max(axis=-1, keepdims=True)
         covariance = np.vecdot(labels, predictions)
         correlation = covariance / np.sqrt(np.vecdot(labels, labels) * np.vecdot(predictions, predictions))
     return np.where(defined, np.where(constant, 0.0, np.clip(correlation, -1.0, 1.0)), np.nan)
@@ -264,11 +254,6 @@ def _ranks(values: ArrayLike) -> np.ndarray:
     from scipy import stats  # importing it takes most of a second, which only two scores need
 
     return stats.rankdata(values, axis=-1)
-
-
-def mean_squared_error(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
-    """Computes the mean of the squared differences."""
-    return mean_or_nan(np.square(np.asarray(labels, np.float64) - np.asarray(predictions, np.float64)))
 
 
 def score_names(task: str, classes: int = 2) -> tuple[str, ...]:
@@ -324,11 +309,11 @@ def scores_of_runs(
             scores = {
                 "pearson": pearson(labels, outputs),
                 "spearman": spearman(labels, outputs),
-                "mse": mean_squared_error(labels, outputs),
+                "mse": np.square(labels - outputs).mean(axis=-1),
             }
         else:
             predictions = outputs.argmax(axis=-1)
-            scores = {"accuracy": accuracy(labels, predictions)}
+            scores = {"accuracy": (labels == predictions).mean(axis=-1)}
             if task == "classification":
                 scores["macro_f1"] = macro_f1(labels, predictions)
         if "auc" in names:

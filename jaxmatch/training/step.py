@@ -57,15 +57,12 @@ def learning_rate(samples: jax.Array, hyperparameters: Hyperparameters) -> jax.A
       samples: the number of training pairs seen before this step, `<int32>[]`.
       hyperparameters: the hyperparameters of one run.
     """
-    h = hyperparameters
-    seen = samples.astype(jnp.float32)
-    warmup_rate = h.learning_rate_floor + (h.learning_rate - h.learning_rate_floor) * seen / jnp.maximum(
-        h.warmup_samples, 1
-    )
+    h, seen = hyperparameters, samples.astype(jnp.float32)
+    rise = (h.learning_rate - h.learning_rate_floor) * seen / jnp.maximum(h.warmup_samples, 1)
     periods = jnp.floor((seen - h.warmup_samples) / jnp.maximum(h.decay_samples, 1))
     periods = jnp.where(h.decay_samples > 0, jnp.maximum(periods, 0), 0)
     decayed_rate = jnp.maximum(h.learning_rate_floor, h.learning_rate * h.decay_rate**periods)
-    return jnp.where(seen < h.warmup_samples, warmup_rate, decayed_rate)
+    return jnp.where(seen < h.warmup_samples, h.learning_rate_floor + rise, decayed_rate)
 
 
 # Task -> its loss: outputs `<float32>[batch, classes or 1]`, labels `<int32 or float32>[batch]` -> `<float32>[batch]`.
@@ -77,14 +74,6 @@ LOSSES = {
 }
 # Hyperparameter -> the function that changes the losses by it; filled by jaxmatch/extend.py.
 ADDED: dict[str, Callable[..., jax.Array]] = {}
-
-
-def losses(task: str, outputs: jax.Array, labels: jax.Array, added: Mapping[str, jax.Array]) -> jax.Array:
-    """Returns the loss of each pair, `<float32>[batch]`, as changed by the added hyperparameters."""
-    pair_losses = LOSSES[task](outputs, labels)
-    for name, function in ADDED.items():
-        pair_losses = function(pair_losses, outputs, labels, added[name])
-    return pair_losses
 
 
 # The random numbers of a run depend on its seed and the step, and on nothing else. Keys are derived by `fold_in`, never
@@ -99,11 +88,6 @@ def run_key(seed: jax.Array | int, purpose: str) -> jax.Array:
     # The key of `jax.random.key(seed)` by default, without the offset that `JAX_RANDOM_SEED_OFFSET` adds to the seed.
     key = jax.random.wrap_key_data(jnp.array([0, seed], jnp.uint32), impl="threefry2x32")
     return jax.random.fold_in(key, PURPOSES[purpose])
-
-
-def step_key(seed: jax.Array | int, purpose: str, step: jax.Array | int) -> jax.Array:
-    """Returns the key of one run for one purpose at one step."""
-    return jax.random.fold_in(run_key(seed, purpose), step)
 
 
 class BatchShape(NamedTuple):
@@ -121,7 +105,7 @@ class BatchShape(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that training changes in one run. In a chunk, each leaf has a leading slot axis, as in `Slot`.
+    """Everything that training changes in one run. In a chunk, each leaf has a leading slot axis.
 
     Attributes:
       parameters: the module's parameters in one array, `<float32>[parameters]`. With one array instead of a tree of
@@ -141,38 +125,6 @@ class State(NamedTuple):
     loss_sum: jax.Array
     loss_weight: jax.Array
     diverged_at: jax.Array
-
-
-class Slot(NamedTuple):
-    """A run in a chunk: its state, its seed, `<uint32>[]`, and whether it still learns, `<bool>[]`."""
-
-    state: State
-    seed: jax.Array
-    hyperparameters: Hyperparameters
-    active: jax.Array
-
-
-class Batch(NamedTuple):
-    """The pairs of one step of one run: their rows in the training set, `<int32>[batch]`, and weights,
-    `<float32>[batch]`: 1, or 0 for a row that only fills the batch.
-    """
-
-    rows: jax.Array
-    weights: jax.Array
-
-
-class Shared(NamedTuple):
-    """What all runs of a step share.
-
-    Attributes:
-      split: the training set, as `evaluation.device_split` returns it.
-      vectors: the word vectors, `<float32>[words, dimensions]`.
-      length: the length of the bucket of the batch, `<int32>[]`; at most that of the compiled rows.
-    """
-
-    split: Mapping[str, Any]
-    vectors: jax.Array
-    length: jax.Array
 
 
 def optimizer(hyperparameters: Hyperparameters, rate: jax.Array) -> optax.GradientTransformation:
@@ -248,29 +200,49 @@ def initial_state(flat: Flattening, seed: jax.Array, hyperparameters: Hyperparam
 
 
 @core.jax_defaults()
-def train_step(flat: Flattening, task: str, shape: BatchShape, slot: Slot, batch: Batch, shared: Shared) -> State:
+def train_step(
+    flat: Flattening,
+    task: str,
+    shape: BatchShape,
+    state: State,
+    others: tuple[jax.Array, Hyperparameters, jax.Array],
+    batch: tuple[jax.Array, jax.Array],
+    length: jax.Array,
+    split: Mapping[str, Any],
+    vectors: jax.Array,
+) -> State:
     """Makes one update of one run.
 
-    A run that is not active or has diverged keeps its state bit for bit. `flat`, `task` and `shape` are static.
+    A run that is not active or has diverged keeps its state bit for bit.
+
+    Arguments:
+      flat, task, shape: static values.
+      state: the state of the run.
+      others: its seed, `<uint32>[]`, its hyperparameters, and whether it still learns, `<bool>[]`.
+      batch: the rows of its pairs in the training set, `<int32>[batch]`, and their weights, `<float32>[batch]`: 1, or 0
+        for a row that only fills the batch.
+      length: the length of the bucket of the batch, `<int32>[]`; at most that of the compiled rows.
+      split: the training set, as `evaluation.device_split` returns it.
+      vectors: the word vectors, `<float32>[words, dimensions]`.
 
     Returns:
       The state after the update; if the loss or its gradient is not finite, the old state with `diverged_at` set.
     """
-    state, hyperparameters = slot.state, slot.hyperparameters
-    split = shared.split
-    tokens, sentences = jax.tree.map(
-        lambda values: values[batch.rows, : shape.length], (split["tokens"], split["sentences"])
-    )
-    labels = split["labels"][batch.rows]
-    key = step_key(slot.seed, "dropout", state.step)
-    count = batch.weights.sum()
-    target = core.Target(flat.platform, shape.most_words, shape.length, shared.length if shape.is_shared else None)
+    (seed, hyperparameters, active), (rows, weights) = others, batch
+    tokens, sentences = jax.tree.map(lambda values: values[rows, : shape.length], (split["tokens"], split["sentences"]))
+    labels = split["labels"][rows]
+    key = jax.random.fold_in(run_key(seed, "dropout"), state.step)
+    count = weights.sum()
+    target = core.Target(flat.platform, shape.most_words, shape.length, length if shape.is_shared else None)
 
     def mean_loss(parameters):
         options = {"dropout_rate": hyperparameters.dropout_rate, "rngs": {"dropout": key}}
         with core.traced_for(*target):
-            outputs = flat.match(parameters, tokens, sentences, shared.vectors, **options)
-        return (losses(task, outputs, labels, hyperparameters.added) * batch.weights).sum() / count
+            outputs = flat.match(parameters, tokens, sentences, vectors, **options)
+        losses = LOSSES[task](outputs, labels)
+        for name, changed in ADDED.items():
+            losses = changed(losses, outputs, labels, hyperparameters.added[name])
+        return (losses * weights).sum() / count
 
     loss, gradients = jax.value_and_grad(mean_loss)(state.parameters)
     rate = learning_rate(state.samples, hyperparameters)
@@ -285,7 +257,7 @@ def train_step(flat: Flattening, task: str, shape: BatchShape, slot: Slot, batch
         state.diverged_at,
     )
     finite = jnp.isfinite(loss) & jnp.isfinite(jnp.linalg.norm(gradients))
-    alive = slot.active & (state.diverged_at < 0)
+    alive = active & (state.diverged_at < 0)
     kept = jax.tree.map(lambda new, old: jnp.where(alive & finite, new, old), updated, state)
     return kept._replace(diverged_at=jnp.where(alive & ~finite, state.samples, state.diverged_at))
 
@@ -293,15 +265,14 @@ def train_step(flat: Flattening, task: str, shape: BatchShape, slot: Slot, batch
 def chunk_step(flat: Flattening, task: str) -> Callable:
     """Returns `train_step` for every slot of a chunk, (shape, state, others, batches, place, split, vectors) -> state.
 
-    `others` are `seed`, `hyperparameters` and `active` of the slots. `batches` holds the batches of an epoch,
-    `<int32>[slot, batches, batch]` and `<float32>[slot, batches, batch]`. `place`, `<int32>[2]`, is the index of the
-    batch to use and the length of its bucket.
+    `batches` holds the batches of an epoch, `<int32>[slot, batches, batch]` and `<float32>[slot, batches, batch]`.
+    `place`, `<int32>[2]`, is the index of the batch to use and the length of its bucket.
     """
 
     def step(shape, state, others, batches, place, split, vectors):
         index, length = place
-        taken = Batch(*(values[:, index] for values in batches))
+        batch = tuple(values[:, index] for values in batches)
         one = functools.partial(train_step, flat, task, shape)
-        return jax.vmap(one, in_axes=(0, 0, None))(Slot(state, *others), taken, Shared(split, vectors, length))
+        return jax.vmap(one, in_axes=(0, 0, 0, None, None, None))(state, others, batch, length, split, vectors)
 
     return step
