@@ -15,7 +15,7 @@ from benchmarks.accelerators.products import products
 from jaxmatch import models
 from jaxmatch.config.models import RE2Config
 from jaxmatch.devices import products_of
-from jaxmatch.layers.attention import DotProductAttention
+from jaxmatch.layers.attention import DotProductAttention, attention_weights, of_other_sentence
 from jaxmatch.layers.core import (
     ALIGNMENT,
     PRECISIONS,
@@ -27,7 +27,7 @@ from jaxmatch.layers.core import (
     traced_for,
 )
 from jaxmatch.models import build
-from jaxmatch.models.csran import co_stack_weights
+from jaxmatch.models.csran import co_stack_affinity
 from jaxmatch.models.diin import convolve_grid
 from jaxmatch.models.re2 import Alignment, Connection, convolve
 from jaxmatch.reporting.table import make_table
@@ -170,7 +170,8 @@ def test_attention_scores_of_a_bfloat16_model_are_not_rounded(layer):
         variables = {"params": {"score_scale": score_scale}}
         _, found = module.apply(variables, (sequence,), sentences, None, mutable="intermediates")
     else:
-        found = co_stack_weights((sequence,), sentences, "bfloat16")
+        scores = co_stack_affinity((sequence,), "bfloat16")
+        found = attention_weights(scores, of_other_sentence(sentences), sequence.dtype)
     values, other = np.asarray(sequence[0], np.float64), np.asarray(sentences[0, :, None] != sentences)
     scores = float(score_scale) * values @ values.T
     exact = reference_re2.softmax(np.where(other, scores, -np.inf), axis=1)

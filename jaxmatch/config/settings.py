@@ -151,10 +151,9 @@ def default_config(model: str = "re2") -> "ConfigDict":
     """
     from ml_collections import ConfigDict
 
-    config = ConfigDict({"model": {"name": model, **dataclasses.asdict(model_config({"name": model}))}})
-    for name, section in SECTIONS.items():
-        config[name] = ConfigDict(dataclasses.asdict(section()))
-    return config.lock()
+    of_model = {"name": model, **dataclasses.asdict(model_config({"name": model}))}
+    others = {name: dataclasses.asdict(section()) for name, section in SECTIONS.items()}
+    return ConfigDict({"model": of_model, **others}).lock()
 
 
 def model_config(settings: Mapping[str, Any]) -> ModelConfig:
@@ -253,24 +252,16 @@ def validate(config: Mapping[str, Any]) -> None:
     known = {"model.name", *(f"{name}.{field}" for name, section in sections.items() for field in _types(section))}
     if missing := known - flat.keys():
         raise InputError(f"the config lacks config.{min(missing)}", remedy="begin with default_config()")
-    for key in flat:
-        if key not in known:
-            raise InputError(f'there is no setting "config.{key}"', remedy=nearest(key, sorted(known)))
+    if unknown := flat.keys() - known:
+        raise InputError(f'there is no setting "config.{min(unknown)}"', remedy=nearest(min(unknown), sorted(known)))
     for name, section in SECTIONS.items():
         check(section, config[name], name)
     model_config(config["model"])
 
 
 def check(config: type, values: Mapping[str, Any], section: str) -> Any:
-    """Checks values against the fields of a dataclass.
-
-    Arguments:
-      config: one of the dataclasses of jaxmatch/config.
-      values: field -> value; missing fields keep their defaults.
-      section: the name of the section for error messages: "model", "data", ...
-
-    Returns:
-      An instance of `config`.
+    """Returns an instance of `config`, a dataclass of jaxmatch/config, with the given values of its fields. An error
+    calls it `section`: "model", "data", ...
 
     Raises:
       InputError: a field is unknown, or a value has the wrong type, is not one of the choices or is out of bounds; or

@@ -37,6 +37,18 @@ def attention_weights(scores: jax.Array, allowed: jax.Array, dtype: jnp.dtype) -
     return jnp.where(allowed, weights, 0.0).astype(dtype)
 
 
+def align(module: nn.Module, scores: jax.Array, sequence: Features, sentences: jax.Array, precision: str) -> Features:
+    """Returns for each token the mean of the tokens of the other sentence, weighted by the softmax of their scores,
+    <float32>[batch, length, length]: `sequence`, <float32>[batch, length, size] each -> the same shapes.
+
+    The module stores the weights if a caller requests intermediates (analysis/attention.py). Otherwise nothing is added
+    to the program.
+    """
+    weights = attention_weights(scores, of_other_sentence(sentences), sequence[0].dtype)
+    module.sow("intermediates", "weights", weights)
+    return tuple(matmul(weights, each, precision) for each in sequence)
+
+
 class DotProductAttention(nn.Module):
     """The alignment of each token with the tokens of the other sentence, weighted by dot products (DecAtt, section 3.1;
     ESIM, Eq. 11 to 13).
@@ -56,9 +68,7 @@ class DotProductAttention(nn.Module):
           the aligned representation of each token, with the shapes of `sequence`.
         """
         scores = dot_products((compared,), (compared,), self.precision)
-        weights = attention_weights(scores, of_other_sentence(sentences), compared.dtype)
-        self.sow("intermediates", "weights", weights)
-        return tuple(matmul(weights, each, self.precision) for each in sequence)
+        return align(self, scores, sequence, sentences, self.precision)
 
 
 def compared(own: Features, aligned: Features) -> Features:

@@ -11,7 +11,7 @@ import contextlib
 import contextvars
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -246,44 +246,38 @@ def kernel_of(direction: jax.Array, gain: jax.Array) -> jax.Array:
     return direction * (gain / norms)
 
 
-def normalized_kernel(
-    module: nn.Module, shape: tuple[int, ...], *, activated: bool, weight_normalization: str
-) -> jax.Array:
+def normalized_kernel(module: nn.Module, shape: tuple[int, ...], *, activated: bool) -> jax.Array:
     """Declares the weights of a layer in `module` and returns the kernel that they define, <float32>[*shape].
 
     The kernel is `gain * direction / norm(direction)`, with one gain and one norm per output. The direction is
     initialized with standard deviation sqrt(2 / fan in), or sqrt(1 / fan in) if no activation follows.
 
     Arguments:
-      module: the compact module that owns the parameters `direction` and `gain` (or `kernel`).
-      shape: (..., outputs); the fan in is the product of all dimensions but the last.
-      activated: whether an activation follows.
-      weight_normalization: the initial gain:
+      module: the compact module that owns the parameters `direction` and `gain` (or `kernel`). Its
+        `config.weight_normalization` is the initial gain:
         'he': the norm of the direction, so that the kernel starts at the direction (the paper; the PyTorch code);
         'unit': 1, which cancels the scale of the direction (the TensorFlow code);
         'none': there is no gain, and the kernel itself is the parameter.
+      shape: (..., outputs); the fan in is the product of all dimensions but the last.
+      activated: whether an activation follows.
     """
     deviation = math.sqrt((2.0 if activated else 1.0) / math.prod(shape[:-1]))
     initial_direction = nn.initializers.normal(deviation)
-    if weight_normalization == "none":
+    if module.config.weight_normalization == "none":
         return module.param("kernel", initial_direction, shape, jnp.float32)
     direction = module.param("direction", initial_direction, shape, jnp.float32)
-    initial_gain = column_norms if weight_normalization == "he" else lambda direction: jnp.ones(shape[-1:])
-    return kernel_of(direction, module.param("gain", lambda _: initial_gain(direction)))
-
-
-def kernel_of_each(directions: Sequence[jax.Array], gains: Sequence[jax.Array]) -> Iterable[jax.Array]:
-    """Computes `kernel_of` of each layer by itself."""
-    return map(kernel_of, directions, gains)
+    is_he = module.config.weight_normalization == "he"
+    gain = module.param("gain", lambda _: column_norms(direction) if is_he else jnp.ones(shape[-1:]))
+    return kernel_of(direction, gain)
 
 
 @jax_defaults()
-def fold_weight_norm(params: Any, kernels: Callable[..., Iterable[jax.Array]] = kernel_of_each) -> Any:
+def fold_weight_norm(params: Any, *, together: bool = False) -> Any:
     """Folds weight normalization into kernels: each direction and gain become the kernel that they define.
 
     Arguments:
       params: the parameter tree of a module whose `weight_normalization` is not 'none'.
-      kernels: the function that computes the kernels: `kernel_of_each` or `kernels_of`.
+      together: whether all kernels are computed together (`kernels_of`).
 
     Returns:
       the parameter tree of the same module with `weight_normalization` 'none', which computes the same with less work.
@@ -291,7 +285,8 @@ def fold_weight_norm(params: Any, kernels: Callable[..., Iterable[jax.Array]] = 
     flat = flax.traverse_util.flatten_dict(dict(params))
     layers = [path[:-1] for path in flat if path[-1] == "direction"]
     directions, gains = ([flat.pop((*layer, name)) for layer in layers] for name in ("direction", "gain"))
-    flat |= {(*layer, "kernel"): kernel for layer, kernel in zip(layers, kernels(directions, gains), strict=True)}
+    kernels = kernels_of(directions, gains) if together else map(kernel_of, directions, gains)
+    flat |= {(*layer, "kernel"): kernel for layer, kernel in zip(layers, kernels, strict=True)}
     return flax.traverse_util.unflatten_dict(flat)
 
 
@@ -353,8 +348,7 @@ class WeightNormDense(nn.Module):
         Returns:
           the rows of the kernel for each input, <float32>[size, features]; and the bias, <float32>[features].
         """
-        shape, normalization = (sum(sizes), self.features), self.config.weight_normalization
-        kernel = normalized_kernel(self, shape, activated=self.activated, weight_normalization=normalization)
+        kernel = normalized_kernel(self, (sum(sizes), self.features), activated=self.activated)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
         return split(kernel, sizes, axis=0), bias
 

@@ -50,7 +50,6 @@ def _positions(step: jax.Array, length: int, directions: int) -> tuple[jax.Array
 
 # --- for accelerators ---
 
-_KEPT = GATES + 2
 # The features are padded to a multiple of this. Otherwise XLA would pad the factors of a bfloat16 product for the
 # matrix units of a GPU, and would do so in each step.
 _MULTIPLE = 8
@@ -119,7 +118,7 @@ def _hidden_states(kept: jax.Array) -> jax.Array:
 
 def _values(kept: jax.Array) -> list[jax.Array]:
     """Splits the saved values: [..., 6 * features] -> six of <float32>[..., features]."""
-    return jnp.split(kept.astype(jnp.float32), _KEPT, axis=-1)
+    return jnp.split(kept.astype(jnp.float32), GATES + 2, axis=-1)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
@@ -301,15 +300,13 @@ def _cpu_backward(precision, residuals, state_gradients):
             starts, token, cell = _at(is_start[direction], position), _at(is_token, position), previous_cells[direction]
             # Each gate is read separately. If one read of all four were split, XLA's CPU compiler would not vectorize
             # the code that uses them.
-            input_gate, forget, candidate, output_gate = (
-                _at(gates[direction], position, gate * features, features) for gate in range(GATES)
-            )
+            own_gates = tuple(_at(gates[direction], position, gate * features, features) for gate in range(GATES))
+            input_gate, forget, candidate, output_gate = own_gates
             squashed = jnp.tanh(forget * cell + input_gate * candidate)
             d_hidden, d_cell = gradients[direction]
             d_hidden = d_hidden + _at(state_gradients, position, direction * features, features)
             d_new_hidden = jnp.where(token, d_hidden, 0.0)
             d_new_cell = jnp.where(token, d_cell, 0.0) + d_new_hidden * output_gate * (1 - squashed * squashed)
-            own_gates = input_gate, forget, candidate, output_gate
             d_gates = _gate_gradient(d_new_cell, d_new_hidden, own_gates, cell, squashed)
             written.append(_put(d_added[direction], d_gates, position))
             new = matmul(d_gates, transposed[direction], precision), d_new_cell * forget

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 
 from jaxmatch.config.models import ModelConfig
 from jaxmatch.data.text import LONGEST_WORD, PADDING, WordTable
-from jaxmatch.errors import InputError
 from jaxmatch.layers.core import PRECISIONS, Features, matmul, target
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.pooling import final_states
@@ -93,7 +92,7 @@ class CharacterLstm(nn.Module):
     """The final states of both directions of an LSTM over the characters of a word.
 
     Attributes:
-      features: the number of features of both directions together; even.
+      features: the number of features of both directions together. If it is odd, the last one is cut off.
     """
 
     features: int
@@ -101,16 +100,9 @@ class CharacterLstm(nn.Module):
 
     @nn.compact
     def __call__(self, embedded: jax.Array, mask: jax.Array) -> jax.Array:
-        """Encodes words as `CharacterConvolution` does, but returns <float32>[words, features].
-
-        Raises:
-          InputError: the number of features is odd.
-        """
-        if self.features % 2:
-            problem = f"{self.features} character features cannot be shared by two directions"
-            raise InputError(problem, remedy="give an even number")
-        states = Lstm(self.features // 2, precision=self.precision)((embedded,), mask.astype(jnp.int8))
-        return final_states(states, mask)
+        """Encodes words as `CharacterConvolution` does, but returns <float32>[words, features]."""
+        states = Lstm(-(-self.features // 2), precision=self.precision)((embedded,), mask.astype(jnp.int8))
+        return final_states(states, mask)[..., : self.features]
 
 
 CHARACTER_ENCODERS = {"cnn": CharacterConvolution, "bilstm": CharacterLstm}
@@ -131,9 +123,8 @@ class CharacterFeatures(nn.Module):
         shape = (config.known_characters, self.size)
         table = self.param("embedding", nn.initializers.glorot_uniform(), shape, jnp.float32)
         words = characters.reshape(-1, characters.shape[-1])
-        encode = CHARACTER_ENCODERS[config.characters](
-            config.character_features, precision=config.precision, name="encoder"
-        )
+        encoder = CHARACTER_ENCODERS[config.characters]
+        encode = encoder(config.character_features, precision=config.precision, name="encoder")
         encoded = encode(table[words].astype(PRECISIONS[config.precision]), words > 0)
         return encoded.reshape(*characters.shape[:2], config.character_features)
 
@@ -194,9 +185,6 @@ class WordFeatures(nn.Module):
 
         Returns:
           <float32>[batch, length, size] each, or <bfloat16> in that precision.
-
-        Raises:
-          InputError: the data lacks a feature that the config requests.
         """
         config = self.config
         if config.words == "trained":
@@ -216,10 +204,7 @@ class WordFeatures(nn.Module):
         return tuple(each.astype(PRECISIONS[config.precision]) for each in found)
 
     def _feature(self, tokens: dict[str, jax.Array], name: str) -> jax.Array:
-        if name in tokens:
+        if name in tokens or not self.is_initializing():
             return tokens[name]
-        if not self.is_initializing():
-            problem = f"the model takes {name!r} of each word, which the data does not have"
-            raise InputError(problem, remedy=f"leave model.{name} as it is by default")
         shape = tokens["ids"].shape
         return jnp.zeros((*shape, LONGEST_WORD) if name == "characters" else shape, jnp.int32)

@@ -16,9 +16,8 @@ import jax.numpy as jnp
 from jaxmatch.config.models import BiMPMConfig
 from jaxmatch.errors import InputError
 from jaxmatch.layers.attention import of_other_sentence
-from jaxmatch.layers.core import Dropout, lowest, matmul, of_scores
+from jaxmatch.layers.core import lowest, matmul, of_scores
 from jaxmatch.layers.pooling import final_states
-from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
 EPSILON = 1e-6  # lower bound of a squared norm, and of the size of a sum of cosines: a sentence may be empty
@@ -69,8 +68,10 @@ class PerspectiveMatching(nn.Module):
         allowed = of_other_sentence(sentences)
         directed = _normalized(own)
         similarity = jnp.where(allowed, matmul(directed, jnp.swapaxes(directed, -1, -2), precision), 0.0)  # α
-        # Stored as in models/re2.py, whichever strategies are enabled.
-        attention = _over_sum(similarity)
+        # Each row of α is divided by its sum. Only cosines use the weighted means, and the size of the sum has no
+        # effect on cosines. So the sum needs no gradient. The weights are stored as in `attention.align`.
+        total = jax.lax.stop_gradient(jnp.sum(similarity, axis=-1, keepdims=True))
+        attention = similarity / jnp.where(jnp.abs(total) < EPSILON, EPSILON, total)
         self.sow("intermediates", "weights", attention)
         matched = []
         for name in strategies:
@@ -90,15 +91,6 @@ class PerspectiveMatching(nn.Module):
                 other = matmul(picked.astype(jnp.float32), own, precision)
             matched.append(_match(own, other, weights, precision))
         return jnp.concatenate(matched, axis=-1).astype(states.dtype)
-
-
-def _over_sum(similarity: jax.Array) -> jax.Array:
-    """Computes the weights of attentive-matching: each row of the cosines α divided by its sum.
-
-    Only cosines use the weighted means, and the size of the sum has no effect on cosines. So the sum needs no gradient.
-    """
-    total = jax.lax.stop_gradient(jnp.sum(similarity, axis=-1, keepdims=True))
-    return similarity / jnp.where(jnp.abs(total) < EPSILON, EPSILON, total)
 
 
 def _match(own: jax.Array, other: jax.Array, weights: jax.Array, precision: str) -> jax.Array:
@@ -147,26 +139,21 @@ class BiMPM(PairModel):
     config: BiMPMConfig
 
     def setup(self):
+        super().setup()
         config = self.config
-        self.words = WordFeatures(config)
         self.context = self.lstm("context")
         self.match_forward = PerspectiveMatching(config, name="matching_forward")
         self.match_backward = PerspectiveMatching(config, name="matching_backward")
         self.aggregate = self.lstm("aggregation")
         self.predict = self.perceptron("tanh", 2, config.head_size, "simple")
-        self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """Returns the last states of the aggregation layer for each sentence, <float32>[batch, 2 * hidden] each."""
         words = self.dropout(self.words(tokens, vectors), dropout_rate)
         states = self.dropout(self.context(words, sentences), dropout_rate)
-        matched = self.dropout(self._matched(states, sentences), dropout_rate)
-        aggregated = self.aggregate(matched, sentences)
-        return tuple(final_states(aggregated, sentences == which) for which in (1, 2))
-
-    def _matched(self, states: jax.Array, sentences: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Applies the matching layer: <float32>[batch, length, 2 * hidden] -> two of [batch, length, matchings]."""
         last_of_first, last_of_second = (final_states(states, sentences == which) for which in (1, 2))
         opposite = jnp.where((sentences == 1)[..., None], last_of_second[:, None], last_of_first[:, None])
         (forward, backward), (end, start) = (jnp.split(one, 2, axis=-1) for one in (states, opposite))
-        return self.match_forward(forward, end, sentences), self.match_backward(backward, start, sentences)
+        matched = self.match_forward(forward, end, sentences), self.match_backward(backward, start, sentences)
+        aggregated = self.aggregate(self.dropout(matched, dropout_rate), sentences)
+        return tuple(final_states(aggregated, sentences == which) for which in (1, 2))

@@ -19,9 +19,8 @@ import jax.numpy as jnp
 
 from jaxmatch.config.models import CAFEConfig, RefinementConfig
 from jaxmatch.layers.attention import attention_weights, of_other_sentence, of_same_sentence
-from jaxmatch.layers.core import Dense, Dropout, Features, Highway, dot_products, matmul, matmul_features, sizes
+from jaxmatch.layers.core import Dense, Features, Highway, dot_products, matmul, matmul_features, sizes
 from jaxmatch.layers.pooling import mean_and_max
-from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
 
@@ -92,16 +91,15 @@ class AttentionRefinement(nn.Module):
             seen = Dense(size, "relu", use_bias=False, precision=precision, name=f"{name}_projection")(sequence)
         weights = attention_weights(dot_products((seen,), (seen,), precision), allowed, sequence.dtype)
         if name == "between":  # attention within one sentence is no alignment of two
-            self.sow("intermediates", "weights", weights)  # stored as in models/re2.py
+            self.sow("intermediates", "weights", weights)  # stored as in `align`
         aligned = matmul(weights, sequence, precision)  # Eq. 2
         comparisons = {
             "concatenation": (aligned, sequence),
             "product": (aligned * sequence,),
             "difference": (aligned - sequence,),
         }
-        # Eq. 3
-        machines = {which: FactorizationMachine(self.config.factors, name=f"{name}_{which}") for which in comparisons}
-        return aligned, [machines[which](inputs) for which, inputs in comparisons.items()]
+        machine, factors = FactorizationMachine, self.config.factors
+        return aligned, [machine(factors, name=f"{name}_{which}")(x) for which, x in comparisons.items()]  # Eq. 3
 
 
 class CAFE(PairModel):
@@ -110,13 +108,12 @@ class CAFE(PairModel):
     config: CAFEConfig
 
     def setup(self):
+        super().setup()
         config = self.config
-        self.words = WordFeatures(config)
         self.highway = Highway(config.hidden_size, config.highway_layers, config.precision)
         self.refine = AttentionRefinement(config, name="refinement")
         self.encode = self.lstm("encoder", config.bidirectional)
         self.predict = self.perceptron(config.head, config.head_layers, config.head_size)
-        self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """Returns the pooled vector of each sentence, <float32>[batch, 2 * directions * hidden]."""

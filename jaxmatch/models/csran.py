@@ -19,10 +19,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config.models import CSRANConfig
-from jaxmatch.layers.attention import attention_weights, compared, of_other_sentence
-from jaxmatch.layers.core import Dropout, Features, Highway, dot_products, matmul
+from jaxmatch.layers.attention import align, compared
+from jaxmatch.layers.core import Features, Highway, dot_products
 from jaxmatch.layers.pooling import sum_over_time
-from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.cafe import AttentionRefinement
 from jaxmatch.models.pair_model import PairModel
 
@@ -45,13 +44,6 @@ def co_stack_affinity(stack: Features, precision: str) -> jax.Array:
     return jnp.maximum(best, jnp.swapaxes(best, -1, -2)) if len(stack) > 1 else best
 
 
-def co_stack_weights(stack: Features, sentences: jax.Array, precision: str) -> jax.Array:
-    """Computes how much each token attends to each token of the other sentence, <float32>[batch, length, length]: the
-    softmax of `co_stack_affinity`.
-    """
-    return attention_weights(co_stack_affinity(stack, precision), of_other_sentence(sentences), stack[0].dtype)
-
-
 class CSRAN(PairModel):
     """The CSRAN model (the whole of figure 1), from words to logits.
 
@@ -64,8 +56,8 @@ class CSRAN(PairModel):
     config: CSRANConfig
 
     def setup(self):
+        super().setup()
         config = self.config
-        self.words = WordFeatures(config)
         self.highway = Highway(config.hidden_size, config.highway_layers, config.precision)
         before = config.refinement_place == "before"
         blocks = config.stacked_layers - (not before) if config.refinement else 0
@@ -73,17 +65,15 @@ class CSRAN(PairModel):
         self.stack = [self.lstm(f"stack_{number}") for number in range(config.stacked_layers)]
         self.aggregate = [self.lstm(f"aggregation_{number}") for number in range(config.aggregation_layers)]
         self.predict = self.perceptron(config.head, config.head_layers, config.head_size)
-        self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """Returns the halves of z (Eq. 8), <float32>[batch, 2 * hidden] each."""
         co_stack, precision = self.config.co_stack, self.config.precision
         sequence = self.highway(self.words(tokens, vectors), dropout_rate)
         own = self._stacked(sequence, sentences, dropout_rate)
-        weights = co_stack_weights(own if co_stack else own[-1:], sentences, precision)
-        self.sow("intermediates", "weights", weights)  # stored as in models/re2.py
+        scores = co_stack_affinity(own if co_stack else own[-1:], precision)
         own = own if co_stack or self.config.aligned_layers == "all" else own[-1:]
-        aligned = tuple(matmul(weights, layer, precision) for layer in own)  # Eq. 5
+        aligned = align(self, scores, own, sentences, precision)  # Eq. 5
         sequence = compared(own, aligned)
         for layer in self.aggregate:  # Eq. 6 and 7
             sequence = (layer(self.dropout(sequence, dropout_rate), sentences),)

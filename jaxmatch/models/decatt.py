@@ -20,7 +20,6 @@ from jaxmatch.config.models import DecAttConfig
 from jaxmatch.layers.attention import DotProductAttention, attention_weights, of_same_sentence
 from jaxmatch.layers.core import Dense, Dropout, Features, dot_products, matmul
 from jaxmatch.layers.pooling import sum_over_time
-from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
 FARTHEST = 10  # all greater distances share one bias; section 3.4
@@ -34,10 +33,9 @@ class FeedForward(nn.Module):
     @nn.compact
     def __call__(self, inputs: Features, dropout_rate: jax.Array | None) -> jax.Array:
         """Applies both layers: <float32>[batch, length, size] each -> <float32>[batch, length, hidden]."""
-        size, precision = self.config.hidden_size, self.config.precision
         for layer in range(2):
-            dropped = Dropout()(inputs, dropout_rate)
-            inputs = (Dense(size, "relu", precision=precision, name=f"layer_{layer}")(*dropped),)
+            dense = Dense(self.config.hidden_size, "relu", precision=self.config.precision, name=f"layer_{layer}")
+            inputs = (dense(*Dropout()(inputs, dropout_rate)),)
         return inputs[0]
 
 
@@ -65,8 +63,8 @@ class DecAtt(PairModel):
     config: DecAttConfig
 
     def setup(self):
+        super().setup()
         config = self.config
-        self.words = WordFeatures(config)
         self.project = Dense(config.hidden_size, use_bias=False, precision=config.precision, name="projection")
         if config.intra_attention:
             self.intra = IntraAttention(config, name="intra_attention")

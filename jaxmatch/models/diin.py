@@ -22,7 +22,6 @@ from jaxmatch.config.models import DIINConfig
 from jaxmatch.errors import InputError
 from jaxmatch.layers.attention import attention_weights
 from jaxmatch.layers.core import Dense, Dropout, Features, Highway, dot_products, matmul, of_scores, split
-from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
 
@@ -55,11 +54,6 @@ class SelfAttention(nn.Module):
         return keep * sequence + let_in * candidate
 
 
-def scaled(channels: int, scale: float) -> int:
-    """Returns the scaled number of channels, at least one."""
-    return max(int(channels * scale), 1)
-
-
 def convolve_grid(grid: jax.Array, kernel: jax.Array, precision: str) -> jax.Array:
     """Computes a correlation over a grid, with zeros beyond its edges, as one matrix product (as `re2.convolve`).
 
@@ -76,14 +70,13 @@ def convolve_grid(grid: jax.Array, kernel: jax.Array, precision: str) -> jax.Arr
     contributions = split(matmul(grid, wide, precision, jnp.float32), [features] * extent**2)
     distances = range(-(extent // 2), extent // 2 + 1)
     places = itertools.product(distances, distances)
-    shifted = (_shifted(one, *place) for one, place in zip(contributions, places, strict=True))
+    zero, whole = jnp.zeros((), contributions[0].dtype), (0, 0, 0)
+    # Place (y, x) gets the contribution of place (y + down, x + right), or zero beyond the edges.
+    shifted = (
+        jax.lax.pad(one, zero, [whole, (-down, down, 0), (-right, right, 0), whole])
+        for one, (down, right) in zip(contributions, places, strict=True)
+    )
     return sum(shifted).astype(grid.dtype)
-
-
-def _shifted(values: jax.Array, down: int, right: int) -> jax.Array:
-    """Shifts a grid: place (y, x) gets the value of place (y + down, x + right), or zero beyond the edges."""
-    edges = [(0, 0, 0), (-down, down, 0), (-right, right, 0), (0, 0, 0)]
-    return jax.lax.pad(values, jnp.zeros((), values.dtype), edges)
 
 
 def max_pool(grid: jax.Array) -> jax.Array:
@@ -133,7 +126,7 @@ class DenseBlock(nn.Module):
         for number in range(config.block_layers):
             new = GridConvolution(config.growth_rate, config.precision, name=f"layer_{number}")(grid)
             grid = jnp.concatenate([grid, new], axis=-1)
-        channels = scaled(grid.shape[-1], config.transition_scale)
+        channels = max(1, int(grid.shape[-1] * config.transition_scale))
         return max_pool(Dense(channels, precision=config.precision, name="transition")(grid))
 
 
@@ -182,7 +175,7 @@ class Interaction(nn.Module):
         """
         a, b = (jnp.where(known[..., None], one, 0.0) for one, known in zip((a, b), is_token, strict=True))
         interaction = Dropout()(a[:, :, None] * b[:, None], dropout_rate)
-        channels = scaled(a.shape[-1], self.config.first_scale)
+        channels = max(1, int(a.shape[-1] * self.config.first_scale))
         return Dense(channels, precision=self.config.precision, name="scale_down")(interaction)
 
 
@@ -205,10 +198,8 @@ class Encoder(nn.Module):
         sides = jnp.split(*highway((whole,), dropout_rate), 2, axis=1)
         first = SelfAttention(config.precision, name="attention_1")
         second = first if config.shared_encoder else SelfAttention(config.precision, name="attention_2")
-        return tuple(
-            attend(side, known, dropout_rate)
-            for attend, side, known in zip((first, second), sides, is_token, strict=True)
-        )
+        sentences = zip((first, second), sides, is_token, strict=True)
+        return tuple(attend(side, known, dropout_rate) for attend, side, known in sentences)
 
 
 class DIIN(PairModel):
@@ -221,13 +212,12 @@ class DIIN(PairModel):
     config: DIINConfig
 
     def setup(self):
+        super().setup()
         config = self.config
-        self.words = WordFeatures(config)
         self.encode = Encoder(config, name="encoder")
         self.interact = Interaction(config, name="interaction")
         self.extract = [DenseBlock(config, name=f"block_{number}") for number in range(config.dense_blocks)]
         self.output = Dense(self.outputs, precision=of_scores(config.precision), name="output")
-        self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array]:
         """Computes everything below the last layer from `match`'s arguments: <float32>[batch, places * channels]."""

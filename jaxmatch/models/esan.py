@@ -10,11 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config.models import ESANConfig
-from jaxmatch.layers.attention import ComparisonFusion, attention_weights, of_other_sentence
-from jaxmatch.layers.core import Dense, Dropout, Features, dot_products, matmul, sizes
+from jaxmatch.layers.attention import ComparisonFusion, align
+from jaxmatch.layers.core import Dense, Dropout, Features, dot_products, sizes
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.pooling import mean_and_max
-from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
 
@@ -80,9 +79,7 @@ class CoAttention(nn.Module):
         # Eq. 5: e_ij = ReLU(W_c a_i)^T ReLU(W_c b_j), without a bias
         projected = Dense(self.features, "relu", use_bias=False, precision=self.precision, name="projection")(sequence)
         scores = dot_products((projected,), (projected,), self.precision)
-        weights = attention_weights(scores, of_other_sentence(sentences), sequence.dtype)
-        self.sow("intermediates", "weights", weights)
-        return matmul(weights, sequence, self.precision)  # Eq. 6 and 7
+        return align(self, scores, (sequence,), sentences, self.precision)[0]  # Eq. 6 and 7
 
 
 class EnhancedAlignment(nn.Module):
@@ -111,14 +108,11 @@ class ESAN(PairModel):
     config: ESANConfig
 
     def setup(self):
+        super().setup()
         config = self.config
-        self.words = WordFeatures(config)
         self.encode = ContextualEncoder(config, name="encoder")
-        self.align = [
-            EnhancedAlignment(config, name=f"alignment_{number}") for number in range(config.alignment_layers)
-        ]
+        self.align = [EnhancedAlignment(config, name=f"alignment_{n}") for n in range(config.alignment_layers)]
         self.predict = self.perceptron("dense", 2, config.hidden_size)
-        self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """Returns V'_a and V'_b (Eq. 9 and 10), <float32>[batch, 2 * size] each."""

@@ -11,9 +11,7 @@ import jax
 
 from jaxmatch.config.models import ESIMConfig
 from jaxmatch.layers.attention import ComparisonFusion, DotProductAttention
-from jaxmatch.layers.core import Dropout
 from jaxmatch.layers.pooling import mean_and_max
-from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
 
@@ -23,14 +21,13 @@ class ESIM(PairModel):
     config: ESIMConfig
 
     def setup(self):
+        super().setup()
         config = self.config
-        self.words = WordFeatures(config)
         self.encode = self.lstm("encoder")
         self.align = DotProductAttention(config.precision, name="alignment")
         self.compare = ComparisonFusion(config.hidden_size, config.precision, name="comparison")
         self.compose = self.lstm("composition")
         self.predict = self.perceptron("tanh", 2, config.hidden_size)
-        self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """Returns [v_ave; v_max] of each sentence (Eq. 18 to 20), <float32>[batch, 4 * hidden] each."""

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 
 from jaxmatch.config.models import ModelConfig
 from jaxmatch.data.text import WordTable
-from jaxmatch.layers.core import jax_defaults
+from jaxmatch.layers.core import Dropout, jax_defaults
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.pooling import Perceptron
-from jaxmatch.layers.words import with_characters
+from jaxmatch.layers.words import WordFeatures, with_characters
 
 
 def pair_rows(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict[str, jax.Array], jax.Array]:
@@ -35,6 +35,10 @@ class PairModel(nn.Module):
 
     config: ModelConfig
     outputs: int
+
+    def setup(self):
+        """Makes the layers that all models have. A subclass calls this before it makes its own."""
+        self.words, self.dropout = WordFeatures(self.config), Dropout()
 
     def lstm(self, name: str, bidirectional: bool = True) -> Lstm:
         """Returns an LSTM layer of the config's hidden size; called in `setup`."""

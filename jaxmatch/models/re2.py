@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config.models import RE2Config
-from jaxmatch.layers.attention import attention_weights, of_other_sentence
+from jaxmatch.layers.attention import align
 from jaxmatch.layers.core import (
     ACTIVATIONS,
     Dropout,
@@ -25,7 +25,6 @@ from jaxmatch.layers.core import (
     WeightNormDense,
     dot_products,
     gelu,
-    matmul,
     matmul_features,
     normalized_kernel,
     of_scores,
@@ -33,7 +32,6 @@ from jaxmatch.layers.core import (
     sum_of_products,
 )
 from jaxmatch.layers.pooling import PREDICTIONS, max_over_time
-from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
 
@@ -84,7 +82,7 @@ class Convolution(nn.Module):
     def __call__(self, sequence: Features, sentences: jax.Array) -> jax.Array:
         """Applies the layer to a sequence -> <float32>[batch, length, features]."""
         shape = (self.width, sum(sizes(sequence)), self.features)
-        kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.config.weight_normalization)
+        kernel = normalized_kernel(self, shape, activated=True)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
         outputs = convolve(sequence, kernel, sentences, self.config.precision)
         return ACTIVATIONS[self.config.encoder_activation](outputs + bias.astype(outputs.dtype))
@@ -179,7 +177,7 @@ class Alignment(nn.Module):
             self.score_scale = self.param("score_scale", start, (), jnp.float32)
         if self.config.alignment == "linear":
             self.projection = WeightNormDense(self.config, self.config.hidden_size)
-        self.dropout = Dropout()
+            self.dropout = Dropout()
 
     def __call__(self, sequence: Features, sentences: jax.Array, dropout_rate: jax.Array | None) -> Features:
         """Aligns the two sentences of a row, in both directions at once: the tokens a_i of sentence 1 and b_j of
@@ -190,16 +188,11 @@ class Alignment(nn.Module):
         if self.config.alignment == "linear":
             projected = (self.projection(*self.dropout(sequence, dropout_rate)),)
         # Eq. 2: e_ij = F(a_i)^T F(b_j)
-        precision = self.config.precision
-        scores = dot_products(projected, projected, precision)
+        scores = dot_products(projected, projected, self.config.precision)
         if self.config.score_scale == "learned":
             scores = scores * self.score_scale
-        weights = attention_weights(scores, of_other_sentence(sentences), sequence[0].dtype)
-        # Stored only if a caller requests intermediates (analysis/attention.py). Otherwise nothing is added to the
-        # program.
-        self.sow("intermediates", "weights", weights)
         # Eq. 3: a'_i = sum_j softmax_j(e_ij) b_j, and b'_j likewise
-        return tuple(matmul(weights, each, precision) for each in sequence)
+        return align(self, scores, sequence, sentences, self.config.precision)
 
 
 class FullFusion(nn.Module):
@@ -318,11 +311,10 @@ class RE2(PairModel):
     config: RE2Config
 
     def setup(self):
-        self.words = WordFeatures(self.config)
+        super().setup()
         self.block = [Block(self.config, name=f"blocks_{number}") for number in range(self.config.blocks)]
         self.connect = Connection(self.config, name="connection")
         self.predict = PredictionLayer(self.config, self.outputs, name="prediction")
-        self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """Returns v_1 and v_2 of Eq. 5, <float32>[batch, hidden] each."""

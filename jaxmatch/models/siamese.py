@@ -9,9 +9,7 @@ hidden prediction layer has ReLU, and the LSTM and both prediction layers have d
 import jax
 
 from jaxmatch.config.models import SiameseConfig
-from jaxmatch.layers.core import Dropout
 from jaxmatch.layers.pooling import max_over_time
-from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
 
@@ -21,11 +19,9 @@ class Siamese(PairModel):
     config: SiameseConfig
 
     def setup(self):
-        config = self.config
-        self.words = WordFeatures(config)
-        self.encode = [self.lstm(f"encoder_{layer}") for layer in range(config.encoder_layers)]
-        self.predict = self.perceptron("dense", 2, config.head_size)
-        self.dropout = Dropout()
+        super().setup()
+        self.encode = [self.lstm(f"encoder_{layer}") for layer in range(self.config.encoder_layers)]
+        self.predict = self.perceptron("dense", 2, self.config.head_size)
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """Returns u and v, <float32>[batch, 2 * hidden] each."""

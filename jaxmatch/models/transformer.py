@@ -16,7 +16,6 @@ from jaxmatch.config.models import TransformerConfig
 from jaxmatch.layers.attention import attention_weights
 from jaxmatch.layers.core import Dense, Dropout, dot_products, gelu, matmul
 from jaxmatch.layers.pooling import max_by_argmax, mean_over_time
-from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
 LONGEST_WAVE = 10_000.0
@@ -82,8 +81,8 @@ class Transformer(PairModel):
     config: TransformerConfig
 
     def setup(self):
+        super().setup()
         config = self.config
-        self.words = WordFeatures(config)
         self.project = Dense(config.hidden_size, precision=config.precision, name="projection")
         self.sentence_embedding = self.param(
             "sentence_embedding", nn.initializers.normal(0.02), (3, config.hidden_size), jnp.float32
@@ -91,7 +90,6 @@ class Transformer(PairModel):
         self.layers = [Layer(config, name=f"layer_{number}") for number in range(config.encoder_layers)]
         self.normalize = nn.LayerNorm(name="normalization")
         self.predict = self.perceptron("dense", 2, config.hidden_size)
-        self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """Returns the pooled vector of each sentence, <float32>[batch, 2 * hidden]."""

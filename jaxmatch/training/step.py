@@ -163,7 +163,7 @@ class Flattening(NamedTuple):
         # The weights of all layers are normalized at once. A TPU gains nothing from this (benchmarks/NOTES.md), and a
         # CPU prefers one layer at a time, for its cache.
         if self.platform in core.GPUS and module.config.weight_normalization != "none":
-            params = core.fold_weight_norm(params, core.kernels_of)
+            params = core.fold_weight_norm(params, together=True)
             module = module.clone(config=dataclasses.replace(module.config, weight_normalization="none"))
         return module.apply({"params": params}, *inputs, **options, method="match")
 

@@ -44,7 +44,7 @@ MUTANTS = [
      ["tests/test_bimpm.py"]),
     ("jaxmatch/models/diin.py", "positions = jnp.argsort(~in_sentence, axis=1, stable=True)", "positions = jnp.argsort(in_sentence, axis=1, stable=True)", ["tests/test_diin.py"]),
     ("jaxmatch/models/diin.py", "jnp.where(known[..., None], one, 0.0)", "one", ["tests/test_diin.py"]),
-    ("jaxmatch/models/diin.py", "edges = [(0, 0, 0), (-down, down, 0)", "edges = [(0, 0, 0), (down, -down, 0)", ["tests/test_diin.py"]),
+    ("jaxmatch/models/diin.py", "[whole, (-down, down, 0)", "[whole, (down, -down, 0)", ["tests/test_diin.py"]),
     ("jaxmatch/models/diin.py", ".max(axis=(2, 4))", ".mean(axis=(2, 4))", ["tests/test_diin.py"]),
     ("jaxmatch/models/diin.py", "jnp.concatenate([grid, new], axis=-1)", "jnp.concatenate([new, grid], axis=-1)", ["tests/test_diin.py"]),
     ("jaxmatch/models/diin.py", "is_token[:, :, None] & is_token[:, None, :]", "is_token[:, :, None]", ["tests/test_diin.py"]),
