@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import check_close, check_logits, compiled, equations, linear, random_parameters
+from random_parameters import check_logits, equations, linear, random_parameters
 from test_layers_lstm import expected_states, read
-from test_models import A, B, side
+from test_models import shapes
 
 from jaxmatch.config.settings import model_config
 from jaxmatch.errors import InputError
@@ -19,11 +19,6 @@ RANDOM = np.random.default_rng(4)
 VECTORS = jnp.asarray(RANDOM.normal(size=(30, 12)), jnp.float32)
 IDS_A = np.array([[3, 4, 5, 6, 7, 8, 9, 10], [8, 9, 10, 0, 0, 0, 0, 0], [11, 12, 0, 0, 0, 0, 0, 0]], np.int32)
 IDS_B = np.array([[12, 13, 4, 0, 0, 0, 0, 0], [2, 3, 4, 5, 6, 7, 21, 22], [18, 0, 0, 0, 0, 0, 0, 0]], np.int32)
-
-
-def only(*strategies):
-    """Returns the settings of the small model with these strategies alone."""
-    return SMALL | {setting: name in strategies for name, setting in STRATEGIES.items()}
 
 
 def cosine(one, other):
@@ -48,7 +43,7 @@ def matching(strategy, token, others, last, weights):
     return perspectives(token, others[np.argmax(similarity)], weights)
 
 
-def matched(states, params, strategies):
+def matched(states, params):
     """Returns the matching vectors of both sentences. `states` holds two arrays <float>[tokens, 2 * hidden]."""
     sequences = []
     for own, other in (states, states[::-1]):
@@ -56,7 +51,7 @@ def matched(states, params, strategies):
         for direction, half in (("forward", slice(None, HIDDEN)), ("backward", slice(HIDDEN, None))):
             last = other[-1 if direction == "forward" else 0, half]
             weights = params[f"matching_{direction}"]
-            for strategy in strategies:
+            for strategy in STRATEGIES:
                 of_strategy = np.asarray(weights[strategy], np.float64)
                 of_directions.append(
                     [matching(strategy, token, other[:, half], last, of_strategy) for token in own[:, half]]
@@ -65,7 +60,7 @@ def matched(states, params, strategies):
     return sequences
 
 
-def reference(params, ids_a, ids_b, strategies):
+def reference(params, ids_a, ids_b):
     """Returns the logits of one pair without padding."""
     states = []
     for ids in (ids_a, ids_b):
@@ -73,48 +68,31 @@ def reference(params, ids_a, ids_b, strategies):
         ones = np.ones((1, len(ids)), np.int8)
         states.append(expected_states(words[None], ones, params["context"])[0])
     ends = []
-    for sequence in matched(states, params, strategies):
+    for sequence in matched(states, params):
         forward, backward = read(sequence, params["aggregation"], 0), read(sequence[::-1], params["aggregation"], 1)
         ends += [forward[-1], backward[-1]]
     hidden = np.tanh(linear(params["prediction"]["hidden_0"], np.concatenate(ends)))
     return linear(params["prediction"]["output"], hidden)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_each_strategy_matches_its_equation(strategy):
-    config = model_config(only(strategy))
-    states = RANDOM.normal(size=(1, 8, HIDDEN)).astype(np.float32)
-    sentences = np.array([[1, 0, 1, 1, 2, 2, 0, 2]], np.int8)
-    own, other = states[:, [0, 2, 3]], states[:, [4, 5, 7]]
-    opposite = np.where((sentences == 1)[..., None], other[:, -1:], own[:, -1:])
-    module = PerspectiveMatching(config)
-    params = random_parameters(module, states, opposite, sentences)
-    found = np.asarray(compiled(lambda: module.apply({"params": params}, states, opposite, sentences))())
-    weights = np.asarray(params[strategy], np.float64)
-    for one, another, which in ((own[0], other[0], 1), (other[0], own[0], 2)):
-        expected = [matching(strategy, token, another, another[-1], weights) for token in one.astype(np.float64)]
-        check_close(found[0, sentences[0] == which], np.array(expected))
-
-
 def test_logits_match_the_equations_of_the_paper():
     module = build(SMALL, outputs=3)
     params = random_parameters(module, {"ids": IDS_A}, {"ids": IDS_B}, VECTORS, seed=1)
-    expected = [reference(params, a[a > 0], b[b > 0], tuple(STRATEGIES)) for a, b in zip(IDS_A, IDS_B, strict=True)]
+    expected = [reference(params, a[a > 0], b[b > 0]) for a, b in zip(IDS_A, IDS_B, strict=True)]
     assert np.ptp(expected, axis=0).min() > 1e-2  # the pairs differ
     check_logits(module, params, IDS_A, IDS_B, VECTORS, np.array(expected))
 
 
 @pytest.mark.parametrize("left_out", STRATEGIES)
 def test_an_ablation_leaves_out_one_strategy(left_out):
-    module = build(SMALL | {STRATEGIES[left_out]: False}, outputs=3)
-    found = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), VECTORS)["params"]
+    found = shapes(SMALL | {STRATEGIES[left_out]: False})
     assert set(found["matching_forward"]) == set(found["matching_backward"]) == set(STRATEGIES) - {left_out}
     assert found["aggregation"]["input_kernel"].shape[0] == 2 * 3 * PERSPECTIVES
 
 
 def test_a_model_without_a_matching_strategy_is_an_error():
     with pytest.raises(InputError, match="the model has no matching strategy; set model.full_matching to True"):
-        jax.eval_shape(build(only(), outputs=3).init, jax.random.key(0), {"ids": A}, {"ids": B}, VECTORS)
+        shapes(SMALL | dict.fromkeys(STRATEGIES.values(), False))
 
 
 def test_no_array_holds_a_vector_for_each_pair_of_tokens():

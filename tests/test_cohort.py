@@ -18,6 +18,7 @@ from small_cohort import (
     make_data,
     same,
     started,
+    states,
     steps_of,
 )
 
@@ -52,18 +53,14 @@ def test_losses_of_a_run_alone_equal_its_losses_in_a_cohort():
 
 
 def test_diverged_run_is_marked_and_does_not_affect_other_runs(results):
+    cohort = make_cohort(optimizer=[CHANGES[0], DIVERGING, CHANGES[2]])
     with jax.debug_nans(True), jax.debug_infs(True):  # as JAX_DEBUG_NANS and JAX_DEBUG_INFS
-        with_diverged = make_cohort(optimizer=[CHANGES[0], DIVERGING, CHANGES[2]]).train()
+        with_diverged = cohort.train()
+    assert np.isfinite(states(cohort).parameters).all()
     assert with_diverged[1].progress.diverged_at is not None
     assert all(np.isfinite(leaf).all() for leaf in leaves(with_diverged[1]))
     assert with_diverged[0].progress.diverged_at is with_diverged[2].progress.diverged_at is None
     same(with_diverged[::2], results[::2])
-
-
-def test_diverging_step_leaves_parameters_finite():
-    _, state = steps_of(make_cohort(optimizer=[{}, DIVERGING, {}]), 6)
-    assert (np.asarray(state.diverged_at) >= 0).tolist() == [False, True, False]
-    assert np.isfinite(np.asarray(state.parameters)).all()
 
 
 def test_the_step_is_free_of_convolutions_and_host_transfers():
@@ -313,7 +310,6 @@ def test_a_run_does_not_depend_on_other_runs_of_its_cohort(model):
         alone = make_cohort(seeds=(7,), model=model, training=ONE_LENGTH)
         np.testing.assert_allclose(losses[:, 0], steps_of(alone, 8)[0][:, 0], atol=1e-4)
     assert other.chunks.programs is cohort.chunks.programs
-    assert not any(" convolution(" in each.as_text() for each in cohort.chunks.programs.train.executables.values())
 
 
 MIXED = {"mix_lengths": True, "maximum_buckets": 3, "batch_size": 4, "epochs": 2}

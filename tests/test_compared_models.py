@@ -8,7 +8,7 @@ from random_parameters import check_logits, linear, random_parameters
 from scipy.special import softmax
 from test_layers_lstm import expected_states
 
-from jaxmatch.models import build, count_parameters
+from jaxmatch.models import build
 
 RANDOM = np.random.default_rng(5)
 VECTORS = jnp.asarray(RANDOM.normal(size=(30, 12)), jnp.float32)
@@ -131,17 +131,3 @@ def test_logits_match_the_equations_wherever_the_padding_is(name):
     expected = np.array([reference(exact, (words[a[a > 0]], words[b[b > 0]])) for a, b in zip(A, B, strict=True)])
     assert np.ptp(expected, axis=0).min() > 1e-2  # the pairs differ
     check_logits(module, params, A, B, VECTORS, expected)
-
-
-@pytest.mark.parametrize(
-    ("settings", "size"),
-    [
-        ({"name": "decatt"}, 381_803),  # 382K in Table 1 of its paper
-        ({"name": "decatt", "intra_attention": True}, 582_215),  # 582K
-        ({"name": "esim"}, 4_326_303),  # 4.3M in RE2's Table 1
-    ],
-)
-def test_parameter_count_in_the_papers_setting(settings, size):
-    side, table = {"ids": A}, jax.ShapeDtypeStruct((10, 300), jnp.float32)
-    module = build(settings, outputs=3)
-    assert count_parameters(jax.eval_shape(module.init, jax.random.key(0), side, side, table)["params"]) == size

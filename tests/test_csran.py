@@ -3,12 +3,13 @@
 A row holds both sentences of a pair. `sentences` gives the sentence of each token (1 or 2; 0 is padding).
 """
 
+import functools
 import itertools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+import test_models
 from random_parameters import compiled, linear, random_parameters
 from scipy.special import expit as sigmoid
 from scipy.special import softmax
@@ -18,7 +19,7 @@ from test_models import CAFE, CSRAN, VECTORS, A, B, side, start
 from jaxmatch.config.models import CSRANConfig
 from jaxmatch.layers.core import HighwayLayer
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.models import build, count_parameters
+from jaxmatch.models import count_parameters
 from jaxmatch.models.cafe import AttentionRefinement
 from jaxmatch.models.pair_model import pair_rows
 
@@ -27,10 +28,7 @@ RELEASED |= {"highway_layers": 1, "aggregation_layers": 2, "factors": 32}
 RELEASED |= {"prediction": "full", "head": "highway", "head_layers": 3}
 
 
-def shapes(settings, dimensions=300):
-    module = build(settings, outputs=3)
-    table = jax.ShapeDtypeStruct((10, dimensions), jnp.float32)
-    return jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), table)["params"]
+shapes = functools.partial(test_models.shapes, dimensions=300)
 
 
 def test_parameter_count_without_lstms_equals_the_released_run():

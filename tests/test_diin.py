@@ -2,14 +2,13 @@
 
 import itertools
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from random_parameters import check_logits, linear, random_parameters
 from scipy.special import expit as sigmoid
 from scipy.special import softmax
-from test_models import A, B, side
+from test_models import shapes
 
 from jaxmatch.errors import InputError
 from jaxmatch.models import build
@@ -87,9 +86,7 @@ def test_logits_match_the_equations_of_the_paper():
 
 
 def test_the_encoder_can_be_shared():
-    found = jax.eval_shape(
-        build(SMALL | {"shared_encoder": True}, outputs=3).init, jax.random.key(0), side(A), side(B), VECTORS
-    )["params"]
+    found = shapes(SMALL | {"shared_encoder": True})
     assert set(found["encoder"]) == {"highway", "attention_1"}
 
 
@@ -100,6 +97,4 @@ def test_pooling_drops_the_last_row_and_column_of_an_odd_grid():
 
 def test_a_grid_too_small_for_its_blocks_is_refused():
     with pytest.raises(InputError, match="the grid is too small for its dense blocks; give a larger model.grid_length"):
-        jax.eval_shape(
-            build(SMALL | {"grid_length": 3}, outputs=3).init, jax.random.key(0), {"ids": A}, {"ids": B}, VECTORS
-        )
+        shapes(SMALL | {"grid_length": 3})

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from random_parameters import applied, compiled, random_parameters
 from scipy.special import expit as sigmoid
-from test_models import ESAN, VECTORS, A, B, side
+from test_models import ESAN, VECTORS, A, B, shapes, side
 
 from jaxmatch.layers.attention import ComparisonFusion
 from jaxmatch.layers.lstm import Lstm
@@ -20,9 +20,8 @@ from jaxmatch.models.pair_model import pair_rows
 
 def gates(settings):
     """Returns the gates of each alignment layer."""
-    module = build(settings, outputs=3)
-    shapes = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), VECTORS)["params"]
-    layers = [shapes[f"alignment_{number}"] for number in range(module.config.alignment_layers)]
+    found = shapes(settings)
+    layers = [found[name] for name in sorted(found) if name.startswith("alignment_")]
     return [set(layer.get("augmentation", {})) for layer in layers]
 
 

@@ -93,6 +93,12 @@ def small(name):
     return start(SMALL[name])
 
 
+def shapes(settings, dimensions=6, outputs=3):
+    """Returns the shapes of the parameters of a model of vectors of some dimensions."""
+    table = jax.ShapeDtypeStruct((20, dimensions), jnp.float32)
+    return jax.eval_shape(build(settings, outputs=outputs).init, jax.random.key(0), side(A), side(B), table)["params"]
+
+
 @pytest.mark.parametrize(
     ("settings", "outputs", "count"),
     [
@@ -100,13 +106,14 @@ def small(name):
         ({"name": "esan", "characters": "cnn"}, 2, 3_856_712),  # Quora; Table 5 prints 3.9M
         ({"name": "bimpm", "characters": "bilstm"}, 3, 678_163),
         ({"name": "diin", "characters": "cnn", "tags": True, "exact_match": True}, 3, 4_376_876),  # RE2's Table 1: 4.4M
+        ({"name": "decatt"}, 3, 381_803),  # Table 1: 382K
+        ({"name": "decatt", "intra_attention": True}, 3, 582_215),  # 582K
+        ({"name": "esim"}, 3, 4_326_303),  # RE2's Table 1: 4.3M
     ],
 )
 def test_numbers_of_parameters_in_the_papers_settings(settings, outputs, count):
     """They were computed by hand from the equations, layer by layer."""
-    module, table = build(settings, outputs=outputs), jax.ShapeDtypeStruct((10, 300), jnp.float32)
-    found = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), table)["params"]
-    assert count_parameters(found) == count
+    assert count_parameters(shapes(settings, 300, outputs)) == count
 
 
 WITH_LSTMS = {"esan": 1, "csran": 3, "cafe": 1, "bimpm": 2, "esim": 2, "siamese": 1}

@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import compiled, random_parameters
-from test_models import RE2, A, B
+from test_models import RE2, VECTORS, A, B, logits, loss, shapes, side, start
 
 from jaxmatch.config.models import RE2Config
 from jaxmatch.errors import InputError
@@ -24,35 +23,12 @@ from jaxmatch.models import build
 from jaxmatch.models.pair_model import pair_rows
 from jaxmatch.models.re2 import Alignment, Connection, FullFusion, SimpleFusion
 
-VECTORS = jax.random.normal(jax.random.key(9), (20, 10))
-
-
-def sentences(a=A, b=B):
-    return {"ids": jnp.asarray(a)}, {"ids": jnp.asarray(b)}
-
-
-def parameters_of(module, seed=0):
-    return random_parameters(module, *sentences(), VECTORS, seed=seed)
-
-
-def logits(module, params, a=A, b=B):
-    return np.asarray(_logits(module)(params, *sentences(a, b)))
-
-
-@functools.cache
-def _logits(module):
-    return compiled(lambda params, a, b: module.apply({"params": params}, a, b, VECTORS))
+SMALL = RE2 | {"hidden_size": 5}
 
 
 @pytest.fixture(scope="module")
 def small():
-    module = build(RE2, outputs=3)
-    return module, parameters_of(module)
-
-
-def loss(module, params, a, b, key, rate):
-    outputs = module.apply({"params": params}, *sentences(a, b), VECTORS, dropout_rate=rate, rngs={"dropout": key})
-    return -jax.nn.log_softmax(outputs)[:, 0].mean()
+    return start(SMALL)
 
 
 def test_every_layer_placement_puts_dropout_before_each_layer():
@@ -67,7 +43,7 @@ def test_every_layer_placement_puts_dropout_before_each_layer():
 
     with nn.intercept_methods(record):
         keys = {"params": jax.random.key(0), "dropout": jax.random.key(1)}
-        jax.eval_shape(module.init, keys, *sentences(), jax.ShapeDtypeStruct((20, 5), jnp.float32), 0.5)
+        jax.eval_shape(module.init, keys, side(A), side(B), jax.ShapeDtypeStruct((20, 5), jnp.float32), 0.5)
     # Widths of the inputs of: both convolutions, alignment, three networks of the fusion, and its last network.
     first, second = [5, 4, 9, 18, 18, 18, 12], [9, 4, 13, 26, 26, 26, 12]
     assert dropped == [*first, *second, 16, 4]  # and two layers of the prediction
@@ -77,14 +53,14 @@ def test_every_layer_placement_puts_dropout_before_each_layer():
     ("alignment", "fusion"), [("linear", "full"), ("identity", "full"), ("linear", "simple"), ("identity", "simple")]
 )
 def test_dropout_placement_equals_the_released_code(alignment, fusion, monkeypatch):
-    hidden, dimensions, blocks, layers = 6, 10, 2, 3
+    hidden, dimensions, blocks, layers = 5, 6, 2, 3
     changes = {"blocks": blocks, "encoder_layers": layers, "alignment": alignment, "fusion": fusion}
-    module = build(RE2 | changes, outputs=3)
-    params = jax.eval_shape(module.init, jax.random.key(0), *sentences(), VECTORS)["params"]
+    module = build(SMALL | changes, outputs=3)
+    params = shapes(SMALL | changes)
     drawn = []
     levels = core.random_levels
     monkeypatch.setattr(core, "random_levels", lambda key, shape: drawn.append(math.prod(shape)) or levels(key, shape))
-    jax.eval_shape(lambda params: loss(module, params, A, B, jax.random.key(0), 0.2), params)
+    jax.eval_shape(lambda params: loss(module, params, side(A), side(B), jax.random.key(0), 0.2), params)
     sizes = [4 * hidden, hidden]  # both dense layers of the prediction
     tokens = A.shape[1] + B.shape[1]
     sizes.append(tokens * dimensions)  # the embedding
@@ -97,28 +73,26 @@ def test_dropout_placement_equals_the_released_code(alignment, fusion, monkeypat
 
 
 def test_parallel_blocks_sum_the_outputs_of_single_blocks():
-    module = build(RE2 | {"parallel_blocks": True}, outputs=3)
-    params = parameters_of(module)
-    assert params["blocks_1"]["encoder"]["convolution_0"]["direction"].shape == (3, 10, 6)  # only the embeddings
-    single = build(RE2 | {"blocks": 1}, outputs=3)
+    module, params = start(SMALL | {"parallel_blocks": True})
+    assert params["blocks_1"]["encoder"]["convolution_0"]["direction"].shape == (3, 6, 5)  # only the embeddings
+    single = build(SMALL | {"blocks": 1}, outputs=3)
     # One token a sentence: the pooled vector is the block's output, so that the sum can be seen.
     a, b = A[:, :1], B[:, :1]
 
     @functools.partial(jax.jit, static_argnums=0)
     def pooled(module, params):
-        return module.apply({"params": params}, *pair_rows(*sentences(a, b)), VECTORS, method="sentence_vectors")
+        return module.apply({"params": params}, *pair_rows(side(a), side(b)), VECTORS, method="sentence_vectors")
 
     parts = [pooled(single, params | {"blocks_0": params[name]}) for name in ("blocks_0", "blocks_1")]
-    for side in range(2):
-        np.testing.assert_allclose(pooled(module, params)[side], parts[0][side] + parts[1][side], atol=1e-5)
+    for which in range(2):
+        np.testing.assert_allclose(pooled(module, params)[which], parts[0][which] + parts[1][which], atol=1e-5)
 
 
 def test_without_encoder_input_alignment_sees_contextual_features_only():
-    module = build(RE2 | {"encoder_input": False}, outputs=3)
-    params = parameters_of(module)
-    assert params["blocks_1"]["alignment"]["projection"]["direction"].shape == (6, 6)
-    assert params["blocks_1"]["fusion"]["product"]["direction"].shape == (12, 6)
-    assert params["blocks_1"]["encoder"]["convolution_0"]["direction"].shape == (3, 16, 6)
+    module, params = start(SMALL | {"encoder_input": False})
+    assert params["blocks_1"]["alignment"]["projection"]["direction"].shape == (5, 5)
+    assert params["blocks_1"]["fusion"]["product"]["direction"].shape == (10, 5)
+    assert params["blocks_1"]["encoder"]["convolution_0"]["direction"].shape == (3, 11, 5)
     assert np.isfinite(logits(module, params)).all()
 
 
@@ -129,7 +103,7 @@ def test_bfloat16_is_close_with_float32_logits_and_parameters(small):
     assert ours.dtype == np.float32
     assert 0 < np.abs(ours - expected).max() < 0.05 * np.abs(expected).max()
     assert (ours != ours.astype(jnp.bfloat16).astype(np.float32)).all()  # differences must not become ties
-    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(parameters_of(rounded)))
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(shapes(SMALL | {"precision": "bfloat16"})))
 
 
 class TestInferenceModel:

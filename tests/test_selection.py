@@ -34,16 +34,12 @@ def opposite_data(learnable: str):
     return dataclasses.replace(data, splits={"train": train, learnable: train, other: opposite})
 
 
-def outputs_of(cohort, result, split):
-    """Returns the outputs of the kept parameters, computed without the cohort's programs."""
+def scores_of(cohort, result, split):
+    """Returns the accuracy and the mean cross entropy of the kept parameters, without the cohort's programs."""
     ids, sentences = split.pair_rows()
     module, vectors = cohort.chunks.programs.flat.module, make_data().vectors
-    return np.asarray(module.apply({"params": result.parameters}, {"ids": ids}, sentences, vectors, method="match"))
-
-
-def scores_of(cohort, result, split):
-    """Returns the accuracy and the mean cross entropy of the kept parameters, computed with NumPy."""
-    outputs = outputs_of(cohort, result, split).astype(np.float64)
+    outputs = module.apply({"params": result.parameters}, {"ids": ids}, sentences, vectors, method="match")
+    outputs = np.asarray(outputs, np.float64)
     right = np.take_along_axis(outputs, split.labels[:, None], axis=1)[:, 0]
     return np.mean(outputs.argmax(axis=1) == split.labels), np.mean(np.log(np.exp(outputs).sum(axis=1)) - right)
 

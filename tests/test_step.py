@@ -47,14 +47,8 @@ def test_learning_rate_equals_the_formula(samples, warmup, period, decay, peak, 
         expected = floor + (peak - floor) * samples / warmup
     else:
         expected = max(floor, peak * decay ** ((samples - warmup) // period))
-    got = rate(
-        samples,
-        learning_rate=peak,
-        learning_rate_floor=floor,
-        warmup_samples=warmup,
-        decay_rate=decay,
-        decay_samples=period,
-    )
+    changes = dict(learning_rate=peak, learning_rate_floor=floor, warmup_samples=warmup)
+    got = rate(samples, **changes, decay_rate=decay, decay_samples=period)
     assert got == pytest.approx(expected, rel=1e-3)
 
 

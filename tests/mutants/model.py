@@ -85,7 +85,7 @@ MUTANTS = [
     ("jaxmatch/layers/core.py", "functools.reduce(jnp.add, products)[..., :columns]", "sum(each[..., :columns] for each in products)",
      ["tests/test_products.py::test_the_columns_of_padding_are_cut_off_once_after_the_sum_of_the_parts_products"]),
     ("jaxmatch/layers/core.py", ' and target().platform != "tpu"', "",
-     ["tests/test_products.py::test_products_of_tokens_keep_batch_and_length_only_on_tpus"]),
+     ["tests/test_products.py::test_products_of_a_model_are_aligned_on_gpus_and_keep_batch_and_length_on_tpus"]),
     (_LAYERS + "core.py", "dtype if len(lefts) == 1 else jnp.float32", "dtype", [_ROUNDED]),
     (_LAYERS + "core.py", "for key in keys], precision, jnp.float32)", "for key in keys], precision, None)",
      ["tests/test_products.py::test_attention_scores_of_a_bfloat16_model_are_not_rounded"]),
