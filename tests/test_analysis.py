@@ -20,7 +20,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.inference.interop import re2_from_pytorch
 from jaxmatch.inference.matcher import InferenceModel, Matcher, Prediction
 from jaxmatch.layers import attention as attention_layer
-from jaxmatch.models import build, cafe, csran, decatt, esan
+from jaxmatch.models import build, cafe, decatt
 
 PAIRS = [("a b c", "no d é"), ("e d c b a", "unseen c"), ("b", "a"), ("no no", "c d e"), ("é", "e b"), ("a e", "b")]
 LABELS = ["neutral", "entailment", "neutral", "entailment", "neutral", "entailment"]  # no pair is a contradiction
@@ -243,7 +243,7 @@ def test_weights_are_reported_under_the_layer_that_computed_them(name, monkeypat
         positions = np.arange(scores.shape[-1])
         return jnp.where(allowed, len(calls) + positions[:, None] / 10 + positions / 100, 0.0)
 
-    for layer in (attention_layer, cafe, csran, decatt, esan):
+    for layer in (attention_layer, cafe, decatt):
         monkeypatch.setattr(layer, "attention_weights", fake_weights)
     monkeypatch.setattr(Matcher, "predict", lambda *_: [Prediction("neutral", None, {})])
     (pair,) = attention(matcher, [("a b", "c no e")])
