@@ -173,8 +173,8 @@ class Launches:
         ]
         if self._before:
             head = ["git", "rev-parse", "--short", "HEAD"]
-            commit = subprocess.run(head, cwd=self._before, capture_output=True, text=True, check=True).stdout.strip()
-            found.append(f"Before: commit {commit}; each command runs before and now, in turn.")
+            commit = subprocess.run(head, cwd=self._before, capture_output=True, text=True).stdout.strip()
+            found.append(f"Before: commit {commit or 'unknown'}; each command runs before and now, in turn.")
         return found
 
 
