@@ -222,9 +222,12 @@ def test_chunks_merge_when_runs_have_ended_and_cost_nothing_then(two_at_once):
     steps = cohort.chunks.batches.steps_per_epoch
     assert cohort.steps == {"lockstep": 4 * steps, "replica": (3 * 4 + 2) * steps}
     alike(make_cohort(**arguments).train()[::3], results[::3], atol=1e-5)
+    alone = make_cohort(seeds=(1, 1), training=arguments["training"])
+    alone.train()
+    np.testing.assert_allclose(states(cohort).parameters, states(alone).parameters, atol=1e-5)
 
 
-@pytest.mark.parametrize(("operations", "size"), [(0, 1), (1e15, 4)])
+@pytest.mark.parametrize(("operations", "size"), [(0, 1), (1e7, 1), (1e15, 4)])
 def test_accelerators_compute_fewer_slots_if_that_pays(results, monkeypatch, operations, size):
     monkeypatch.setattr(chunks.Chunks, "platform", "gpu")
     monkeypatch.setattr(chunks, "OPERATIONS_A_COMPILATION_ELSEWHERE", operations)

@@ -71,6 +71,21 @@ def test_the_kept_checkpoint_is_the_best_on_dev(learnable):
             np.testing.assert_allclose(loss, recorded["loss"], atol=1e-5)
 
 
+def test_runs_of_a_chunk_keep_their_own_checkpoints():
+    data = opposite_data("dev")
+    cohort = make_cohort(
+        seeds=(1, 2),
+        optimizer=[FAST, {**FAST, "learning_rate": 0.3}],
+        data=data,
+        training={"selection": "loss", "maximum_buckets": 1},
+    )
+    results = cohort.train()
+    assert len({result.progress.best_at for result in results}) == 2  # they improve at different times
+    for result in results:
+        _, loss = scores_of(cohort, result, data.splits["dev"])
+        np.testing.assert_allclose(loss, result.progress.best["loss"], atol=1e-5)
+
+
 def test_dev_and_test_are_not_swapped(learnable):
     """The labels are opposite, so the accuracies add up to 1; only the one that can be learned is high."""
     name, _, _, results = learnable

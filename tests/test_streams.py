@@ -62,8 +62,14 @@ def test_every_purpose_seed_and_step_has_a_distinct_key():
 
 
 def test_batches_differ_between_seeds_and_between_epochs():
-    plan = make_cohort(seeds=SEEDS).chunks.batches
-    orders = [plan.rows(seed, epoch)[0][0] for epoch in range(2) for seed in SEEDS]
+    chunks, orders = make_cohort(seeds=SEEDS).chunks, []
+    chunks.initialize()
+    for epoch in range(2):
+        chunks.epoch(epoch)
+        for chunk in chunks.chunks:
+            rows, _ = next(iter(chunk.batches.values()))
+            orders += [rows[slot] for slot in np.flatnonzero(chunk.runs >= 0)]
+    assert len(orders) == 2 * len(SEEDS)
     for one, other in itertools.combinations(orders, 2):
         assert np.any(one != other)
 

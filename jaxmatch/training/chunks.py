@@ -101,7 +101,6 @@ class Chunk:
       runs: the run of each slot, `<int64>[slot]`; -1: the slot has no run.
       state: the state of the slots.
       others: seed, hyperparameters and active flag of each slot.
-      is_active: whether any slot still learns.
       batches: (rows, tokens) of a batch -> those batches of the epoch, (rows `<int32>[slot, batches, batch]`, weights
         `<float32>[slot, batches, batch]`).
     """
@@ -109,7 +108,6 @@ class Chunk:
     runs: np.ndarray
     state: State
     others: tuple = ()
-    is_active: bool = True
     batches: dict[tuple[int, int], tuple[jax.Array, jax.Array]] = dataclasses.field(default_factory=dict)
 
 
@@ -276,7 +274,6 @@ class Chunks:
         for chunk in self.chunks:
             slots = np.maximum(chunk.runs, 0)
             learns = (chunk.runs >= 0) & active[slots]
-            chunk.is_active = bool(learns.any())
             chunk.others = self.by_slot((*self._settings(slots), learns))
 
     def _settings(self, runs: np.ndarray) -> tuple[np.ndarray, step.Hyperparameters]:
@@ -342,16 +339,15 @@ class Chunks:
         return drawn, most_words
 
     def step(self, epoch: Epoch, index: int) -> int:
-        """Makes one step of every chunk that still learns, and returns how many slots that were."""
+        """Makes one step of every chunk, and returns how many slots that were."""
         bucket, batch = epoch.sequence[index].tolist()
         at = self.replicate(np.array([batch, self.batches.buckets[bucket]], np.int32))
         slots = 0
         for chunk in self.chunks:
-            if chunk.is_active:
-                batches = chunk.batches[self._tables[self.batches.tables[bucket]]]
-                arrays = chunk.state, chunk.others, batches, at, *self.on_devices
-                chunk.state = self.programs.train((epoch.shapes[bucket],), *arrays)
-                slots += len(chunk.runs)
+            batches = chunk.batches[self._tables[self.batches.tables[bucket]]]
+            arrays = chunk.state, chunk.others, batches, at, *self.on_devices
+            chunk.state = self.programs.train((epoch.shapes[bucket],), *arrays)
+            slots += len(chunk.runs)
         return slots
 
     def wait(self) -> None:

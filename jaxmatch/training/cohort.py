@@ -158,8 +158,7 @@ class Cohort:
         self._checkpoints, self._listener, self._stop = checkpoints, listener or Listener(), stop or threading.Event()
         while True:
             try:
-                # A run that diverges is recorded. These checks of JAX would end the other runs with it.
-                with jax.debug_nans(False), jax.debug_infs(False), compilation_callback(self._report_compilation):
+                with compilation_callback(self._report_compilation):
                     return self._train(until, dropped or {})
             except jax.errors.JaxRuntimeError as error:
                 # A host whose devices have enough memory would continue alone.
