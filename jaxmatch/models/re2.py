@@ -221,8 +221,8 @@ class FullFusion(nn.Module):
             compared = [G(*Dropout()(each, dropout_rate)) for G, each in zip(networks, inputs, strict=False)]
             compared = jnp.concatenate(compared, axis=-1)
         else:
-            compared = _compared(networks[:3], own, aligned, self.config.precision)
-        return networks[3](Dropout()(compared, dropout_rate))
+            compared = _compared(networks[:3], own, aligned, self.config.precision)  # Eq. 4: a_1 to a_3
+        return networks[3](Dropout()(compared, dropout_rate))  # Eq. 4: G
 
 
 def _compared(networks: Sequence[WeightNormDense], own: Features, aligned: Features, precision: str) -> jax.Array:
