@@ -119,6 +119,19 @@ def test_integer_labels_written_as_floats_by_pandas_match_integer_labels(tmp_pat
     assert own.read(tmp_path / "train.csv", "classification").labels == ["1.5", "v1.0"]
 
 
+@pytest.mark.parametrize("name", ["validation.csv.gz", "val.jsonl"])
+def test_a_dev_file_of_another_name_is_named(tmp_path, name):
+    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tno\n")
+    (tmp_path / name).write_text("")
+    problem = f"{tmp_path}: there is {name}, but no dev file; rename it to dev.{name.partition('.')[2]}"
+    assert str(refused(catalog.load, "own", tmp_path)) == problem
+
+
+def test_ignored_columns_may_have_equal_names(tmp_path):
+    path = write(tmp_path, "train.csv", "text_a,text_b,label,n,n,,\na,b,x,1,2,,\nc,d,y,3,4,,\n")
+    assert own.read(path, "classification").labels == ["x", "y"]
+
+
 @pytest.mark.parametrize(("name", "comma", "start"), [("train.tsv", "\t", ""), ("train.csv", ",", "\ufeff")])
 def test_repeated_header_is_an_error(tmp_path, name, comma, start):
     rows = [f"{start}text_a,text_b, label", "label,text_b,label", "a,b,x"] * 2

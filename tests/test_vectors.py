@@ -119,7 +119,11 @@ def test_binary_vectors_of_word2vec_are_read(tmp_path, monkeypatch, end, block):
     [
         ("empty.txt", b"", "empty.txt:1: this is not a file of word vectors"),
         ("zeros.tar.gz", gzip.compress(b"six.txt\0\0\0\0" + TEXT), "gz:1: this is not a file of word vectors; name a"),
-        ("six.txt", b"8 5\n" + b"cat 1 2 3 4 5 6\n" * 8, "six.txt: no line holds a word and 5 numbers; name"),
+        (
+            "six.txt",
+            b"8 5\n" + b"cat 1 2 3 4 5 6\n" * 8,
+            "six.txt: the first line states 5 dimensions, and no line holds",
+        ),
         ("prose.txt", b"once upon a time\nthere was a\n", "prose.txt: no line holds a word and 3 numbers"),
         ("half.txt.gz", gzip.compress(TEXT * 50)[:-20], "half.txt.gz: the word vectors cannot be read .*; if"),
         ("no.zip", TEXT, "no.zip: the word vectors cannot be read .File is not a zip file"),

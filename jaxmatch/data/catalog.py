@@ -151,6 +151,10 @@ def find_files(
             both = " and ".join(each.name for each in paths)
             raise InputError(f"both {both} are there", path=path, remedy="keep one of them")
     files = {split: paths[0] for split, paths in found.items() if paths}
+    for other in ("validation", "valid", "val") if name == OWN and "dev" not in files else ():
+        if like := next(path.glob(f"{other}.*"), None):
+            remedy = f"rename it to {like.name.replace(other, 'dev', 1)}"
+            raise InputError(f"there is {like.name}, but no dev file", path=path, remedy=remedy)
     if not layout.shares:
         return files
     if list(files) != ["train"]:

@@ -257,7 +257,7 @@ def read_records(
         found = read_objects(source, parts, lines)
     else:
         quoted_by = "," if layout == "csv" else "\t" if quoted else None
-        found = read_table(source, parts, quoted_by=quoted_by, lines=lines, numbered=numbered)
+        found = read_table(source, parts, quoted_by=quoted_by, lines=lines, numbered=numbered, whole=True)
     for number, fields in found:
         try:
             if empty := [key for key in parts if not text_of(fields, key).strip()]:
@@ -284,6 +284,7 @@ def read_table(
     quoted_by: str | None = None,
     lines: Iterator[tuple[int, str]] | None = None,
     numbered: Mapping[int, str] | None = None,
+    whole: bool = False,
 ) -> Iterator[Record]:
     """Yields (number of the first line, column -> text) for each row of a table whose first line names the columns.
 
@@ -295,6 +296,7 @@ def read_table(
       lines: the lines as `read_lines` yields them; None: `path` is read.
       numbered: number of a column from 1 -> its name, for a table without a line of names; other columns are named by
         their numbers.
+      whole: whether all columns are used, so that no two may have the same name.
     """
     lines = read_lines(Path(path)) if lines is None else lines
     plain = ((number, line.split("\t")) for number, line in without_blank(lines))
@@ -306,7 +308,7 @@ def read_table(
     if numbered:
         rows = itertools.chain([(number, first)], rows)
         names = [numbered.get(place, str(place)) for place in range(1, len(names) + 1)]
-    require_columns(names, required, path, 1)
+    require_columns(names, [*required, *filter(None, names)] if whole else required, path, 1)
     for number, columns in rows:
         if len(columns) != len(names):
             problem = f"{count_text(len(columns), 'column')} where the first line has {len(names)}"
@@ -331,8 +333,8 @@ def _quoted(lines: Iterator[tuple[int, str]], path: Path | str, separator: str) 
 
 
 def require_columns(names: Sequence[str], required: Sequence[str], path: Path | str, line: int | None = None) -> None:
-    """Checks that the names of a table's columns hold each required one, and none twice but the empty one."""
-    if twice := [name for name in names if name and names.count(name) > 1]:
+    """Checks that the names of a table's columns hold each required one, once."""
+    if twice := [name for name in required if names.count(name) > 1]:
         raise InputError(f"the header names column {shown(twice[0])} twice", path=path, line=line, remedy="rename one")
     if missing := [name for name in required if name not in names]:
         problem = f"the header has no column {listed(missing)}; it has {listed(names)}"

@@ -114,7 +114,8 @@ def read_vectors(
                 if len(examples) < _EXAMPLES:
                     examples.append(f"{'word' if binary else 'line'} {number}: {problem}")
     if broken == count:
-        raise InputError(f"no line holds a word and {dimensions} numbers", path=path, remedy=REMEDY)
+        stated = f"the first line states {header} dimensions, and " if header and not binary else ""
+        raise InputError(f"{stated}no line holds a word and {dimensions} numbers", path=path, remedy=REMEDY)
     return found, VectorReport(file_name(path), dimensions, count, broken, tuple(examples))
 
 
