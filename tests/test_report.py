@@ -17,7 +17,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.formats import Sheet, Text
 from jaxmatch.reporting.records import SweepFolder
-from jaxmatch.reporting.report import mistakes, report, templates
+from jaxmatch.reporting.report import aside, mistakes, report, templates
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -128,7 +128,7 @@ def test_page_shows_the_plan_and_counts_the_runs_that_halving_dropped(tmp_path):
     notes = json.loads((kept / "sweep.json").read_text())
     (kept / "sweep.json").write_text(json.dumps({**notes, "plan": "sweep s: 18 runs <all>"}))
     text = report(kept)
-    assert "<pre>sweep s: 18 runs &lt;all&gt;</pre>" in text
+    assert "sweep s: 18 runs &lt;all&gt;</pre>" in text
     assert "18 runs planned, 3 finished, 0 diverged, 15 dropped by successive halving, 0 missing." in text
 
 
@@ -206,6 +206,17 @@ def printed_scores():
 
 
 @pytest.mark.slow
+def test_a_narrow_screen_leaves_out_sizes_and_what_all_rows_share():
+    texts = [["RE2", "1", "16", "30,000", "3", "81.0"], ["RE2", "2", "16", "60,000", "3", "81.0"]]
+    baselines = [["overlap", "", "", "9", "", "60.0"]]
+    sections = tuple(tuple(tuple(map(Text, row)) for row in part) for part in (texts, baselines))
+    headings = ("model", "blocks", "batch size", "parameters", "seeds", "dev accuracy (%)")
+    numeric = (False, False, False, True, False, True)
+    found = aside(Sheet("t", (), (), headings, numeric, sections))
+    assert {headings[column] for column in found} == {"batch size", "parameters", "seeds"}
+    assert aside(Sheet("t", (), (), headings, numeric, (sections[0][:1],))) == {3}
+
+
 @pytest.mark.skipif(not BROWSER, reason="there is no Chromium")
 def test_a_click_on_a_heading_sorts_a_table(tmp_path):
     page = tmp_path / "page.html"

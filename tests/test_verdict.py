@@ -86,6 +86,17 @@ def test_settings_within_seed_noise_are_listed_with_the_seeds_needed():
     assert [needed] == seeds_needed(table_of(folder(*runs)))  # one number, which the table's details give, too
 
 
+def test_a_worse_mean_within_noise_after_a_better_one_beyond_it_is_explained():
+    runs = [*accuracies(1, 0.80, 0.801, 0.802), *accuracies(2, 0.82, 0.821, 0.822), *accuracies(3, 0.6, 0.8, 0.9)]
+    found = " ".join(sentences(*runs))
+    p = stats.ttest_ind((0.82, 0.821, 0.822), (0.6, 0.8, 0.9), equal_var=False).pvalue
+    assert f"Within seed noise of it (p {p:.3f} or more, Welch with Holm): blocks 3." in found
+    assert (
+        "blocks 1 has a better mean than blocks 3 and yet is beyond noise, because Welch's test weighs how much the "
+        "seeds of each setting spread (blocks 1: 80.1 ± 0.1% over 3 seeds; blocks 3: 76.7 ± 15.3% over 3 seeds)."
+    ) in found
+
+
 @pytest.mark.parametrize(("late", "told"), [(2, True), (1, False)])
 def test_a_setting_that_was_best_at_the_last_evaluation_needs_more_training(late, told):
     runs = accuracies(1, 0.7, 0.8, 0.9, curve=[{"samples": 4500}, {"samples": 9000}])

@@ -66,7 +66,12 @@ def contents(folder: SweepFolder) -> dict[str, Any]:
     if table:
         printed = sheet(table)
         details = [line for line in printed.details if line not in sentences]
-        results = {"sheet": printed, "details": details, "copies": {"LaTeX": table.latex(), "CSV": table.csv()}}
+        results = {
+            "sheet": printed,
+            "aside": aside(printed),
+            "details": details,
+            "copies": {"LaTeX": table.latex(), "CSV": table.csv()},
+        }
     counts = Counter(record["status"] for record in folder.records.values())
     counted = [f"{count_text(len(folder.runs), 'run')} planned"]
     counted += [f"{counts['finished']} finished", f"{counts['diverged']} diverged"]
@@ -85,6 +90,14 @@ def contents(folder: SweepFolder) -> dict[str, Any]:
 
 
 # Parts of the page
+
+
+def aside(sheet: Sheet) -> set[int]:
+    """Returns the columns that a narrow screen leaves out, for the scores: sizes, and what is the same in all rows."""
+    rows = [row for section in sheet.sections for row in section]
+    same = {column for column, cells in enumerate(zip(*rows)) if len({cell.content for cell in cells} - {""}) == 1}
+    same = {column for column in same if len(rows) > 1 and not sheet.numeric[column]}
+    return same | {column for column, heading in enumerate(sheet.headings) if heading == "parameters"}
 
 
 def effects(ranking: Ranking) -> Sheet | None:

@@ -117,5 +117,11 @@ def _noise(folder: SweepFolder, ranking: Ranking) -> list[str]:
         return [f"It is beyond seed noise: better than every other with a dev score (p {most}, Welch with Holm)."]
     least = min(p_value for p_value in corrected if p_value >= LEVEL)
     names = "; ".join(other.name for other in within[:4]) + f" and {len(within) - 4} more" * (len(within) > 4)
-    within_noise = f"Within seed noise of it (p {least:.3f} or more, Welch with Holm): {names}."
-    return [within_noise, *seeds_needed(table_of(folder))]
+    sentences = [f"Within seed noise of it (p {least:.3f} or more, Welch with Holm): {names}."]
+    if ahead := [other for other in others[: others.index(within[-1])] if other not in within]:
+        one, other = (f"{row.name}: {_mean_text(row.scores[score], score)}" for row in (ahead[0], within[-1]))
+        sentences.append(
+            f"{ahead[0].name} has a better mean than {within[-1].name} and yet is beyond noise, because Welch's test "
+            f"weighs how much the seeds of each setting spread ({one}; {other})."
+        )
+    return sentences + seeds_needed(table_of(folder))
