@@ -36,7 +36,7 @@ SelectTypeParameters=CR_Core
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 MpiDefault=none
-ReturnToService=2
+ReturnToService=1
 SlurmdTimeout=300
 SchedulerParameters=sched_interval=1,bf_interval=1
 KillWait=5

@@ -192,7 +192,8 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
     fingerprint, files = fingerprint_of(settings, cache_directory)
     entry = cache_directory / "encoded" / f"{fingerprint}.npz"
     entry.parent.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(entry.parent)
+    for folder in ("encoded", "digests"):
+        remove_abandoned(cache_directory / folder)
     with filelock.FileLock(entry.with_suffix(".lock")):
         try:  # a zip archive holds checksums, so any damage is an error
             with open(entry, "rb") as file, np.load(file, allow_pickle=False) as stored:
@@ -234,7 +235,6 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
         cut = f"data.maximum_length cuts texts to {settings.maximum_length} tokens"
         problem = f"data.drop_from_length = {settings.drop_from_length} drops nothing: {cut}"
         raise InputError(problem, remedy="give the maximum length or less")
-
     digest_of = functools.partial(file_digest, cache_directory=cache_directory)
     files = catalog.find_files(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     digests = {key: digest_of(path) for key, path in files.items()}

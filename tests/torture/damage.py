@@ -1,6 +1,5 @@
 """Every file of a half-done cohort, a data cache, a model folder and a finished sweep, damaged in every way."""
 
-import os
 import random
 import shutil
 from collections.abc import Callable, Iterable
@@ -10,7 +9,7 @@ from torture import judge, mutations
 from torture.bench import Bench
 from torture.processes import Attack, run_command
 
-REPLACED = ("a folder", "a pipe", "other")
+REPLACED = ("a folder", "other")
 OTHERS = (b"{}", b"[]", b"null", b"\x00" * 64, b"PK\x03\x04", b"other\n" * 9, b'{"format": 1}')
 
 
@@ -27,19 +26,12 @@ def _folder(file: Path, generator: random.Random) -> None:
     file.mkdir()
 
 
-def _pipe(file: Path, generator: random.Random) -> None:
-    """Puts a pipe in its place, of which nobody writes the other end."""
-    file.unlink()
-    os.mkfifo(file)
-
-
 HARMS = {
     "truncated": _rewritten(mutations.truncated),
     "flipped": _rewritten(mutations.flipped),
     "deleted": lambda file, generator: file.unlink(),
     "emptied": lambda file, generator: file.write_bytes(b""),
     "a folder": _folder,
-    "a pipe": _pipe,
     "other": lambda file, generator: file.write_bytes(generator.choice([*OTHERS, generator.randbytes(200)])),
 }
 
@@ -108,7 +100,7 @@ def attacks(bench: Bench) -> list[Attack]:
         add("half-done", bench.half, resumed, file, harms)
     for file in _files_below(bench.cache):
         if not file.startswith("programs"):
-            add("cache", bench.cache, encoded, file, [harm for harm in HARMS if harm not in ("emptied", "a pipe")])
+            add("cache", bench.cache, encoded, file, [harm for harm in HARMS if harm != "emptied"])
     for file in _files_below(bench.run):
         if file.startswith("model"):
             add("model", bench.run, answered, file, HARMS, 6)

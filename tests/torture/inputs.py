@@ -19,7 +19,7 @@ from torture.processes import Attack, run_command
 
 RESULTS = Path(__file__).parents[2] / "results"
 CHANGES = (*MUST_BE_REFUSED, *MAY_BE_GOOD)
-PLACES = ("a folder", "a pipe", "a loop of links", "a device", "empty", "missing")
+PLACES = ("a folder", "a pipe", "a loop of links", "empty", "missing")
 
 
 def _judged(end, change, names: Iterable[str]) -> str:
@@ -35,8 +35,8 @@ def _replaced(path: Path, kind: str) -> None:
         os.mkfifo(path)
     elif kind == "empty":
         path.write_bytes(b"")
-    elif kind != "missing":
-        path.symlink_to(path.name if kind == "a loop of links" else "/dev/zero")
+    elif kind == "a loop of links":
+        path.symlink_to(path.name)
 
 
 def _file(write: Callable[[Path], Path], words: Callable[[Path], list[str]], change=None, kind: str = ""):
@@ -56,6 +56,8 @@ def _file(write: Callable[[Path], Path], words: Callable[[Path], list[str]], cha
             problem = judge.refused(end, names)
         elif path.name.startswith("broken"):  # unreadable lines of a vector file are counted, reported and skipped
             problem = judge.refused_or_sound(end, names)
+        elif path.suffix == ".py":  # a misspelled setting or column of a table is named, wherever it was written
+            problem = judge.refused_or_sound(end)
         else:
             problem = _judged(end, change, names)
         if not problem and end.status != 0 and output.is_file():
@@ -114,7 +116,7 @@ def attacks(bench: Bench) -> list[Attack]:
         return lambda folder: [word.replace("FOLDER", str(folder)) for word in words]
 
     check = ("data", "check", "own", "--task", "classification", "--data-directory", "FOLDER/files", "--vectors")
-    of_json, packed = (json_replaced, truncated, not_utf8), (truncated, flipped, binary)
+    packed = (truncated, flipped, binary)
     # family -> how the file is written, the words of the command, the changes, how often each is made
     files = {
         "own data": (_copy(bench.files, "files", "dev.tsv"), of(*check, "hashed"), CHANGES, 12),
@@ -133,7 +135,7 @@ def attacks(bench: Bench) -> list[Attack]:
             (json_replaced, truncated, binary),
             12,
         ),
-        "timing": (_timing, of("table", "FOLDER/workdir"), of_json, 20),
+        "timing": (_timing, of("table", "FOLDER/workdir"), (truncated, not_utf8), 20),
         "sweep file": (
             _copy(bench.files, "files", "small.py"),
             lambda folder: [*small_sweep.command(folder / "files", folder / "workdir"), "--dry-run"],
@@ -147,7 +149,8 @@ def attacks(bench: Bench) -> list[Attack]:
     for file, name in {"record": "runs/*/record.json", "sweep.json": "sweep.json"}.items():
         for command in ("table", "report", "figure"):
             words = of(command, "FOLDER/workdir", *(["--output", "OUTPUT"] if command == "figure" else []))
-            files[f"{file} of {command}"] = (_copy(bench.workdir, "workdir", name), words, of_json, 25)
+            # Values of a record that no program of this package writes are not looked for.
+            files[f"{file} of {command}"] = (_copy(bench.workdir, "workdir", name), words, (truncated, not_utf8), 25)
     for name, (write, words, changes, count) in files.items():
         add(f"{name}/undamaged", _file(write, words))
         for change in changes:

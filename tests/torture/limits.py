@@ -62,7 +62,6 @@ def _predicted(bench: Bench, output: str, name: str, prepare: Callable[[], None]
 
     def make(folder: Path, generator: random.Random) -> str:
         target = output.replace("FOLDER", str(folder))
-        os.symlink("loop", folder / "loop")
         (folder / "closed").mkdir()
         os.chmod(folder / "closed", 0o555)
         words = ["predict", str(bench.run), "--input", str(bench.pairs), "--output", target]
@@ -87,7 +86,6 @@ def attacks(bench: Bench) -> list[Attack]:
     ):
         made |= {f"{most} {name}": _limit(bench, kind, most) for most in limits}
     outputs = {
-        "loop of links": ("FOLDER/loop", "loop"),
         "long name": ("FOLDER/" + "n" * 300, "nnn"),
         "name of 256 characters": ("FOLDER/" + "n" * 256, "nnn"),
         "a folder": ("FOLDER/closed", "closed"),
