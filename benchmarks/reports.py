@@ -11,7 +11,7 @@ from benchmarks.item import Column
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json, write_json
 from jaxmatch.reporting.records import short_commit
-from jaxmatch.sweep.execute import commit, device_name, versions
+from jaxmatch.sweep.provenance import commit, device_name, versions
 
 RESULTS = Path(__file__).with_name("results")
 NOT_MEASURED = "not measured"

@@ -10,8 +10,9 @@ from filelock import FileLock
 from small_sweep import on_devices
 
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.execute import Training, train_cohort, variables
+from jaxmatch.sweep.launch import Training, train_cohort
 from jaxmatch.sweep.plan import make_plan, split_cohorts
+from jaxmatch.sweep.remote import variables
 from jaxmatch.training.chunks import devices_filled
 from jaxmatch.workdir import Workdir, pack
 

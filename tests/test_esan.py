@@ -10,9 +10,8 @@ from random_parameters import applied, compiled, random_parameters
 from scipy.special import expit as sigmoid
 from test_models import ESAN, VECTORS, A, B, shapes, side
 
-from jaxmatch.layers.attention import ComparisonFusion
+from jaxmatch.layers.attention import ComparisonFusion, mean_and_max, mean_over_time, sum_over_time
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.pooling import mean_and_max, mean_over_time, sum_over_time
 from jaxmatch.models import build
 from jaxmatch.models.esan import Augmentation, CoAttention
 from jaxmatch.models.pair_model import pair_rows

@@ -19,7 +19,6 @@ from jaxmatch.data.text import (
     tags,
 )
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import files
 
 FIRST = ("<padding>", "<unknown>")
 
@@ -107,7 +106,7 @@ def test_features_are_aligned_with_tokens(own, tmp_path, tagger):
 def test_config_requests_the_features_of_its_model():
     def requested(model, **changes):
         config = with_overrides(default_config(model), {f"model.{key}": value for key, value in changes.items()})
-        settings = files.data_settings(config)
+        settings = encoding.data_settings(config)
         return settings.characters, settings.tags, settings.exact_match
 
     assert requested("re2") == requested("esan") == (0, False, False)

@@ -87,7 +87,7 @@ def test_two_processes_match_a_single_process_after_kills(small_files):
 
 MEMORY_RUNS_OUT = """
 import jax
-from jaxmatch.training.programs import Program
+from jaxmatch.training.chunks import Program
 real, calls = Program.__call__, []
 def call(self, *given):
     if self.name == "train_step":
@@ -99,13 +99,13 @@ Program.__call__ = call
 """
 OTHER_DATA = """
 import jax
-from jaxmatch.sweep import execute
-prepare = execute.prepare
+from jaxmatch.sweep import launch
+prepare = launch.prepare
 def other(config):
     with config.unlocked():
         config.data.directory = config.data.directory + "-other"
     return prepare(config)
-execute.prepare = other
+launch.prepare = other
 """
 
 

@@ -17,7 +17,7 @@ from jaxmatch.files import write_json
 from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.reporting.records import records_of as runs_of
 from jaxmatch.reporting.table import folder_table
-from jaxmatch.sweep import execute, launch
+from jaxmatch.sweep import launch, provenance
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import CohortFolder, Workdir
 
@@ -88,12 +88,12 @@ def test_a_wider_grid_reuses_the_runs_trained_before(small_files, finished_sweep
 
 @pytest.mark.slow
 def test_a_record_names_all_versions_that_trained_it(small_files, finished_sweep, tmp_path, monkeypatch):
-    monkeypatch.setattr(execute, "commit", lambda: "a" * 40)
+    monkeypatch.setattr(provenance, "commit", lambda: "a" * 40)
     stopped = small_sweep.StopAt("evaluated", 3)
     with pytest.raises(small_sweep.Stop):
         settings = small_sweep.overrides(small_files)
         launch.sweep(small_files / "small.py", workdir=tmp_path, overrides=settings, display=stopped)
-    monkeypatch.setattr(execute, "commit", lambda: "b" * 40)
+    monkeypatch.setattr(provenance, "commit", lambda: "b" * 40)
     small_sweep.launched(small_files, tmp_path)
     for record in small_sweep.records(tmp_path).values():
         assert [each["commit"] for each in record["trained_by"]] == ["a" * 40, "b" * 40]
@@ -108,7 +108,7 @@ def test_a_cohort_with_runs_that_are_not_planned_is_never_trained(small_files, s
     write_json(sweep_copy / "cohorts" / "other" / "cohort.json", {"signature": "s", "runs": ["planned-nowhere"]})
     assigned = iter([[CohortFolder(sweep_copy / "cohorts" / "other", "s", ("planned-nowhere",))], []])
     monkeypatch.setattr(Workdir, "assign", lambda self, planned, complete: next(assigned))
-    monkeypatch.setattr(execute, "SECONDS_BETWEEN_POLLS", 0)
+    monkeypatch.setattr(launch, "SECONDS_BETWEEN_POLLS", 0)
     assert small_sweep.launched(small_files, sweep_copy)[1].trained == []
     assert not (sweep_copy / "cohorts" / "other" / "error.json").exists()
 

@@ -9,7 +9,7 @@ import pytest
 import small_sweep
 
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import execute, launch
+from jaxmatch.sweep import launch
 from jaxmatch.sweep.display import plan_text
 from jaxmatch.sweep.plan import PlannedCohort, make_plan
 
@@ -220,7 +220,7 @@ def test_missing_device_and_out_of_memory_are_reported(small_files, tmp_path, mo
 
     for where, fails in (("train", full), ("__init__", no_memory)):
         with monkeypatch.context() as patch, pytest.raises(InputError, match="cohort of 2 runs does not fit in memory"):
-            patch.setattr(execute.Cohort, where, fails)
+            patch.setattr(launch.Cohort, where, fails)
             small_sweep.launched(small_files, tmp_path / where)
 
 

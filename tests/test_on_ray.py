@@ -17,7 +17,7 @@ from ray_nodes import Nodes
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import execute, halving, launch
+from jaxmatch.sweep import halving, launch, provenance, remote
 from jaxmatch.sweep.on_ray import RayEngine
 from jaxmatch.workdir import FailedCohorts
 
@@ -218,18 +218,19 @@ def test_a_store_replaces_the_shared_folder(small_files, tmp_path, engine, long_
 
 def other_versions(monkeypatch):
     found = iter(({"jax": "0.1"}, {"jax": "0.2"}))  # of the command, of the worker
-    monkeypatch.setattr(execute, "versions", lambda: next(found))
+    for module in (remote, provenance):
+        monkeypatch.setattr(module, "versions", lambda: next(found))
 
 
 def no_folder(monkeypatch):
-    real = execute.Training.reached
+    real = launch.Training.reached
 
     def reached(training, folder):
         shutil.rmtree(folder.path)
-        monkeypatch.setattr(execute.Training, "reached", real)
+        monkeypatch.setattr(launch.Training, "reached", real)
         return False
 
-    monkeypatch.setattr(execute.Training, "reached", reached)
+    monkeypatch.setattr(launch.Training, "reached", reached)
 
 
 def unseen_gpu(monkeypatch):

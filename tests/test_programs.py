@@ -12,7 +12,7 @@ import pytest
 
 from jaxmatch import devices
 from jaxmatch.devices import compiler_options
-from jaxmatch.training import programs
+from jaxmatch.training import chunks
 
 ON_ONE_DEVICE = {"by_slot": 0, "devices": (jax.devices()[0],)}
 
@@ -20,9 +20,9 @@ ON_ONE_DEVICE = {"by_slot": 0, "devices": (jax.devices()[0],)}
 @pytest.fixture
 def program(monkeypatch):
     """A program that doubles the sine of its argument. It is the only live program."""
-    monkeypatch.setattr(programs, "alive", weakref.WeakSet())
-    monkeypatch.setattr(programs, "warn_once", lambda: None)
-    return programs.Program(lambda x: jnp.sin(x) * 2, name="double_sine", **ON_ONE_DEVICE)
+    monkeypatch.setattr(chunks, "alive", weakref.WeakSet())
+    monkeypatch.setattr(chunks, "warn_once", lambda: None)
+    return chunks.Program(lambda x: jnp.sin(x) * 2, name="double_sine", **ON_ONE_DEVICE)
 
 
 def kept(program):
@@ -36,11 +36,11 @@ def called(program, *lengths):
 
 
 def test_executables_of_all_programs_are_dropped_if_mappings_are_scarce(program, monkeypatch):
-    other = programs.Program(lambda x: jnp.sin(x) * 2, name="other", **ON_ONE_DEVICE)
-    monkeypatch.setattr(devices, "mappings_are_scarce", lambda: False)
+    other = chunks.Program(lambda x: jnp.sin(x) * 2, name="other", **ON_ONE_DEVICE)
+    monkeypatch.setattr(chunks, "mappings_are_scarce", lambda: False)
     called(program, 1, 2, 1)
     called(other, 1)
-    monkeypatch.setattr(devices, "mappings_are_scarce", lambda: True)
+    monkeypatch.setattr(chunks, "mappings_are_scarce", lambda: True)
     called(program, 1, 2)  # these are kept: nothing is compiled or dropped
     assert (kept(program), kept(other)) == ([1, 2], [1])
     called(other, 3)
@@ -55,10 +55,10 @@ def calls(*lengths):
 @pytest.fixture
 def make_program(monkeypatch):
     """Makes a program that calls a function during tracing, and is compiled ahead."""
-    monkeypatch.setattr(devices, "mappings_are_scarce", lambda: False)
+    monkeypatch.setattr(chunks, "mappings_are_scarce", lambda: False)
 
     def made(while_traced):
-        return programs.Program(lambda x: (while_traced(), jnp.sin(x) * 2)[1], name="traced", **ON_ONE_DEVICE)
+        return chunks.Program(lambda x: (while_traced(), jnp.sin(x) * 2)[1], name="traced", **ON_ONE_DEVICE)
 
     return made
 
@@ -67,11 +67,11 @@ def test_new_shapes_are_compiled_concurrently_and_ahead(make_program, monkeypatc
     waits, reported = [lambda: None], []
     program = make_program(lambda: waits[-1]())
     called(program, 2)
-    monkeypatch.setattr(programs, "threads", concurrent.futures.ThreadPoolExecutor(3))
+    monkeypatch.setattr(chunks, "threads", concurrent.futures.ThreadPoolExecutor(3))
     waits.append(threading.Barrier(3, timeout=60).wait)  # three are traced at the same time
     before = program.compile_seconds
     program.compile_ahead(calls(1, 2, 3, 3, 4))
-    with programs.compilation_callback(lambda _, seconds: reported.append(seconds)):
+    with chunks.compilation_callback(lambda _, seconds: reported.append(seconds)):
         start = time.perf_counter()
         called(program, 1, 2, 3, 4)
         passed = time.perf_counter() - start
@@ -81,8 +81,8 @@ def test_new_shapes_are_compiled_concurrently_and_ahead(make_program, monkeypatc
 
 
 def test_programs_of_several_processes_are_compiled_on_first_use(monkeypatch):
-    monkeypatch.setattr(programs.hosts, "is_multiprocess", lambda: True)
-    program = programs.Program(jnp.sin, name="sine", **ON_ONE_DEVICE)
+    monkeypatch.setattr(chunks.hosts, "is_multiprocess", lambda: True)
+    program = chunks.Program(jnp.sin, name="sine", **ON_ONE_DEVICE)
     program.compile_ahead(calls(1, 2, 3))
     assert not program.ahead
 
@@ -114,7 +114,7 @@ def test_a_program_that_could_not_be_compiled_ahead_is_compiled_alone(make_progr
     assert begun.wait(60)
     program.compile_ahead(calls(*range(2, 12)))
     if refusal == "cancelled":
-        programs.cancel_ahead()
+        chunks.cancel_ahead()
     go_on.set()
     called(program, *range(1, 12))
     assert kept(program) == list(range(1, 12))
@@ -134,7 +134,7 @@ def test_mappings_are_scarce_above_three_quarters_of_the_limit(monkeypatch, tmp_
 
 def test_changing_the_default_precision_recompiles_the_program():
     """A record states the precision of its products by that default."""
-    program = programs.Program(lambda x: x @ x, name="square", **ON_ONE_DEVICE)
+    program = chunks.Program(lambda x: x @ x, name="square", **ON_ONE_DEVICE)
     square = np.ones((2, 2), np.float32)
     program((), square)
     with jax.default_matmul_precision("highest"):

@@ -17,8 +17,8 @@ from jaxmatch.devices import products_of
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.records import REMEDY, best_record, read_record
 from jaxmatch.reporting.table import identity
-from jaxmatch.sweep import execute
-from jaxmatch.sweep.execute import commit, device_name, make_record, versions
+from jaxmatch.sweep import provenance
+from jaxmatch.sweep.provenance import commit, device_name, make_record, versions
 from jaxmatch.training.progress import RunProgress
 
 CONFIG = SimpleNamespace(
@@ -176,7 +176,7 @@ def test_changed_and_new_files_mark_a_commit_where_they_count(tmp_path, monkeypa
         (tmp_path / name).touch()
     for words in (["init", "-q"], ["add", "."], ["-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "m"]):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    monkeypatch.setattr(execute.jaxmatch, "__file__", str(tmp_path / "jaxmatch" / "__init__.py"))
+    monkeypatch.setattr(provenance.jaxmatch, "__file__", str(tmp_path / "jaxmatch" / "__init__.py"))
     (tmp_path / "benchmarks" / "a" / "b.py").write_text("changed")
     of = commit.__wrapped__  # without the cache
     unchanged = of()
@@ -197,7 +197,7 @@ def test_changed_and_new_files_mark_a_commit_where_they_count(tmp_path, monkeypa
 )
 def test_cpu_is_named_with_its_widest_vector_instructions(tmp_path, monkeypatch, processors, name):
     """Virtual machines often name no more than the family of their processor."""
-    monkeypatch.setattr(execute, "PROCESSORS", tmp_path / "cpuinfo")
+    monkeypatch.setattr(provenance, "PROCESSORS", tmp_path / "cpuinfo")
     if processors is not None:
         (tmp_path / "cpuinfo").write_text(processors)
     assert device_name(jax.devices()[:1]) == f"1 x cpu ({name}{os.cpu_count()} cores)"

@@ -15,7 +15,7 @@ from jaxmatch.data.encoding import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.papers import re2
 from jaxmatch.papers.re2 import SEEDS, UP_TO
-from jaxmatch.sweep import files
+from jaxmatch.sweep import plan
 from jaxmatch.training.evaluation import EVALUATION_BUCKETS
 
 # The numbers of runs at once to try on an accelerator. A CPU trains one, because a run costs the same there with
@@ -225,7 +225,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
                 settings.config("re2_embedded_inference", **steps.SMALL) if settings.quick else settings.config(file)
             )
             try:
-                data = files.prepare(config)
+                data = plan.prepare(config)
             except InputError as error:
                 missing.append(f"{name} is left out, and the sum is without it: {error.args[0]}.")
                 continue

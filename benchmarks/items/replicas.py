@@ -12,7 +12,7 @@ from benchmarks import ceiling, steps, stopwatch
 from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import SORT_BY_LEN, Peer, PeerEnded, peer_settings, write_peer_data
 from jaxmatch.data.encoding import EncodedData
-from jaxmatch.sweep import files
+from jaxmatch.sweep import plan
 
 REPLICAS = (1, 2, 4, 8, 10, 16, 32, 64)
 BATCHES = (64, 128, 512)
@@ -53,7 +53,7 @@ def measuring(settings: Settings) -> Iterator[tuple[Callable[..., list[dict[str,
     """
     name, small = ("re2_embedded_inference", steps.SMALL) if settings.quick else ("re2_snli", {})
     base = settings.config(name, **small)
-    data = files.prepare(base)
+    data = plan.prepare(base)
     length = steps.typical_length(base, data)
     operations = ceiling.measure(settings.rounds, sides=(128,) if settings.quick else None)
     notes = _notes(data, length, operations, max(1, settings.rounds // 3))

@@ -13,7 +13,7 @@ from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import Peer, peer_settings, write_peer_data
 from benchmarks.steps import SMALL
 from jaxmatch.data.encoding import EncodedData
-from jaxmatch.sweep import files
+from jaxmatch.sweep import plan
 from jaxmatch.training.cohort import Cohort
 
 # Batch size -> the minimum of our pairs per second on a CPU, as a multiple of the sorted peer's.
@@ -68,7 +68,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     rows, notes = [], []
     name, small = ("re2_embedded_inference", SMALL) if settings.quick else ("re2_snli", {})
     base = settings.config(name, **small)
-    data = files.prepare(base)
+    data = plan.prepare(base)
     with contextlib.ExitStack() as stack:
         peer = stack.enter_context(Peer(settings.peer, settings.peer_python)) if settings.peer else None
         folder = str(write_peer_data(data, settings.scratch / "peer")) if peer else ""

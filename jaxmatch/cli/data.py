@@ -52,7 +52,8 @@ def data(arguments: argparse.Namespace) -> None:
 def _check(arguments: argparse.Namespace) -> None:
     from jaxmatch.config.settings import default_config, with_overrides
     from jaxmatch.data.data_check import check
-    from jaxmatch.sweep.files import OF_THE_DATA, data_settings
+    from jaxmatch.data.encoding import data_settings
+    from jaxmatch.sweep.files import OF_THE_DATA
 
     options = {"name": "data.name", "task": "data.task", **OF_THE_DATA}
     given = {options[name]: value for name, value in common.given(arguments, options).items()}
@@ -86,8 +87,9 @@ def _words_of_data(name: str, directory: str | None) -> list[str]:
     """Returns the words of all splits of a data set, punctuation included, tokenized as RE2 reads it."""
     from jaxmatch.config.settings import with_overrides
     from jaxmatch.data import catalog
+    from jaxmatch.data.encoding import data_settings
     from jaxmatch.data.text import Corpus
-    from jaxmatch.sweep.files import data_settings, load_config
+    from jaxmatch.sweep.files import load_config
 
     changes = {"data.directory": directory or "", "data.vectors": "hashed"}
     settings = data_settings(with_overrides(load_config("re2", dataset=name), changes))
@@ -129,7 +131,7 @@ def devices(arguments: argparse.Namespace) -> None:
     import jax
 
     from jaxmatch.devices import available_devices, device_bytes
-    from jaxmatch.sweep.execute import device_name
+    from jaxmatch.sweep.provenance import device_name
 
     devices = available_devices()
     show(f"JAX {jax.__version__} computes on {device_name(devices)}")

@@ -147,16 +147,16 @@ def _launch(function: Callable[..., str], arguments: argparse.Namespace, **more:
         return run()
     if arguments.on is not None:
         raise InputError("--on and --distributed cannot be combined", remedy="give one of them")
-    from jaxmatch.sweep import execute
+    from jaxmatch.sweep import launch
 
-    execute.on_all_hosts(run, arguments.coordinator, *(arguments.process or ()))
+    launch.on_all_hosts(run, arguments.coordinator, *(arguments.process or ()))
 
 
 def _launch_here(function: Callable[..., str], arguments: argparse.Namespace, **more: Any) -> None:
     """Does the work of `_launch`. If runs failed, the table of the others is printed before the error is raised."""
     from jaxmatch.cli import analyses
-    from jaxmatch.sweep.execute import Submitted
     from jaxmatch.sweep.files import CONFIGS, OF_THE_DATA, SWEEPS, find
+    from jaxmatch.sweep.launch import Submitted
     from jaxmatch.workdir import FailedCohorts
 
     name, kinds = arguments.file.stem, (SWEEPS, CONFIGS)

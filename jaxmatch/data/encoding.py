@@ -55,6 +55,37 @@ class DataSettings(DataConfig):
         return Preprocessing(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Preprocessing)})
 
 
+def data_settings(config: Mapping[str, Any]) -> DataSettings:
+    """Returns the data settings of a run's config: its data section, and the word features that its model takes.
+
+    Raises:
+      InputError: the model's `known_characters` or `known_tags` is too small, or its words have no vectors and are not
+        trained.
+    """
+    settings, model = dict(config["data"]), config["model"]
+    settings["directory"] = catalog.data_directory(settings["name"], settings["directory"])
+    settings["vectors"] = catalog.vectors_file(settings["vectors"], settings["directory"])
+    trained = model.get("words", "fixed") == "trained"
+    if trained and not settings["vectors"] and settings["name"] not in catalog.EMBEDDED_TASKS:
+        settings["vectors"] = NO_VECTORS
+    if settings["vectors"] == NO_VECTORS and not trained:
+        raise InputError(
+            "data.vectors is 'none', and model.words is 'fixed': the model would see no word",
+            remedy="train them with --config.model.words=trained, or use --vectors hashed",
+        )
+    takes = {"known_characters": model.get("characters", "none") != "none", "known_tags": model.get("tags", False)}
+    for name, least in (("known_characters", text.LEAST_CHARACTERS), ("known_tags", text.LEAST_TAGS)):
+        if takes[name] and model[name] < least:
+            problem = f"config.model.{name} = {model[name]} is too small"
+            raise InputError(problem, remedy=f"it is at least {least}")
+    return DataSettings(
+        **settings,
+        characters=model["known_characters"] if takes["known_characters"] else 0,
+        tags=takes["known_tags"],
+        exact_match=model.get("exact_match", False),
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class EncodedSplit:
     """The pairs of one split as numbers. The tokens of all sentences of one side are concatenated.

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 
 from jaxmatch.config.models import ModelConfig
 from jaxmatch.data.text import LONGEST_WORD, PADDING, WordTable
+from jaxmatch.layers.attention import final_states
 from jaxmatch.layers.core import PRECISIONS, Features, matmul, target
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.pooling import final_states
 
 
 def encode_distinct_words(

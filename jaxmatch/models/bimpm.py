@@ -15,9 +15,8 @@ import jax.numpy as jnp
 
 from jaxmatch.config.models import BiMPMConfig
 from jaxmatch.errors import InputError
-from jaxmatch.layers.attention import of_other_sentence
+from jaxmatch.layers.attention import final_states, of_other_sentence
 from jaxmatch.layers.core import lowest, matmul, of_scores
-from jaxmatch.layers.pooling import final_states
 from jaxmatch.models.pair_model import PairModel
 
 EPSILON = 1e-6  # lower bound of a squared norm, and of the size of a sum of cosines: a sentence may be empty

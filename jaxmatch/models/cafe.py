@@ -18,9 +18,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config.models import CAFEConfig, RefinementConfig
-from jaxmatch.layers.attention import attention_weights, of_other_sentence, of_same_sentence
+from jaxmatch.layers.attention import attention_weights, mean_and_max, of_other_sentence, of_same_sentence
 from jaxmatch.layers.core import Dense, Features, Highway, dot_products, matmul, matmul_features, sizes
-from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.models.pair_model import PairModel
 
 

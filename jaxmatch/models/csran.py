@@ -19,9 +19,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config.models import CSRANConfig
-from jaxmatch.layers.attention import align, compared
+from jaxmatch.layers.attention import align, compared, sum_over_time
 from jaxmatch.layers.core import Features, Highway, dot_products
-from jaxmatch.layers.pooling import sum_over_time
 from jaxmatch.models.cafe import AttentionRefinement
 from jaxmatch.models.pair_model import PairModel
 

@@ -17,9 +17,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config.models import DecAttConfig
-from jaxmatch.layers.attention import DotProductAttention, attention_weights, of_same_sentence
+from jaxmatch.layers.attention import DotProductAttention, attention_weights, of_same_sentence, sum_over_time
 from jaxmatch.layers.core import Dense, Dropout, Features, dot_products, matmul
-from jaxmatch.layers.pooling import sum_over_time
 from jaxmatch.models.pair_model import PairModel
 
 FARTHEST = 10  # all greater distances share one bias; section 3.4

@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config.models import ESANConfig
-from jaxmatch.layers.attention import ComparisonFusion, align
+from jaxmatch.layers.attention import ComparisonFusion, align, mean_and_max
 from jaxmatch.layers.core import Dense, Dropout, Features, dot_products, sizes
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.models.pair_model import PairModel
 
 

@@ -10,8 +10,7 @@ paper's HIM is left out because it needs parsed sentences.
 import jax
 
 from jaxmatch.config.models import ESIMConfig
-from jaxmatch.layers.attention import ComparisonFusion, DotProductAttention
-from jaxmatch.layers.pooling import mean_and_max
+from jaxmatch.layers.attention import ComparisonFusion, DotProductAttention, mean_and_max
 from jaxmatch.models.pair_model import PairModel
 
 

@@ -6,9 +6,9 @@ import jax.numpy as jnp
 
 from jaxmatch.config.models import ModelConfig
 from jaxmatch.data.text import WordTable
+from jaxmatch.layers.attention import Perceptron
 from jaxmatch.layers.core import Dropout, jax_defaults
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.pooling import Perceptron
 from jaxmatch.layers.words import WordFeatures, with_characters
 
 

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config.models import RE2Config
-from jaxmatch.layers.attention import align
+from jaxmatch.layers.attention import PREDICTIONS, align, max_over_time
 from jaxmatch.layers.core import (
     ACTIVATIONS,
     Dropout,
@@ -31,7 +31,6 @@ from jaxmatch.layers.core import (
     sizes,
     sum_of_products,
 )
-from jaxmatch.layers.pooling import PREDICTIONS, max_over_time
 from jaxmatch.models.pair_model import PairModel
 
 

@@ -9,7 +9,7 @@ hidden prediction layer has ReLU, and the LSTM and both prediction layers have d
 import jax
 
 from jaxmatch.config.models import SiameseConfig
-from jaxmatch.layers.pooling import max_over_time
+from jaxmatch.layers.attention import max_over_time
 from jaxmatch.models.pair_model import PairModel
 
 

@@ -13,9 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config.models import TransformerConfig
-from jaxmatch.layers.attention import attention_weights
+from jaxmatch.layers.attention import attention_weights, max_by_argmax, mean_over_time
 from jaxmatch.layers.core import Dense, Dropout, dot_products, gelu, matmul
-from jaxmatch.layers.pooling import max_by_argmax, mean_over_time
 from jaxmatch.models.pair_model import PairModel
 
 LONGEST_WAVE = 10_000.0

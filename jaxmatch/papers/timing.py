@@ -21,6 +21,7 @@ from jaxmatch.analysis.evaluate import pairs_of
 from jaxmatch.config.settings import with_overrides
 from jaxmatch.data import catalog
 from jaxmatch.data.catalog import data_directory
+from jaxmatch.data.encoding import data_settings
 from jaxmatch.data.text import UNKNOWN, WordTable, build_vocabulary, character_table, nltk_tagger
 from jaxmatch.devices import available_devices
 from jaxmatch.errors import InputError, printable_json, report_damage
@@ -29,8 +30,8 @@ from jaxmatch.inference.calibration import probabilities_of
 from jaxmatch.inference.matcher import InferenceModel, Matcher
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text, latex, markdown
 from jaxmatch.reporting.statistics import mean_and_deviation
-from jaxmatch.sweep.execute import commit, device_name, versions
-from jaxmatch.sweep.files import called, data_settings, load_module
+from jaxmatch.sweep.files import called, load_module
+from jaxmatch.sweep.provenance import commit, device_name, versions
 from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
 from jaxmatch.training.step import flattening
 

@@ -21,18 +21,12 @@ from typing import Any
 from ml_collections import ConfigDict
 
 import jaxmatch
-from jaxmatch.baselines import named_baselines
 from jaxmatch.config.models import MODELS
-from jaxmatch.config.settings import OWN_LAYOUT, flatten, with_overrides
-from jaxmatch.data import catalog, encoding
-from jaxmatch.data.catalog import data_directory, vectors_file
-from jaxmatch.data.encoding import EncodedData
-from jaxmatch.data.text import LEAST_CHARACTERS, LEAST_TAGS
-from jaxmatch.data.vectors import NO_VECTORS
-from jaxmatch.devices import cache_folder
+from jaxmatch.config.settings import OWN_LAYOUT, flatten
+from jaxmatch.data import catalog
 from jaxmatch.errors import InputError, check_plain_file, nearest
 from jaxmatch.reporting.layout import TableLayout
-from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
+from jaxmatch.sweep.sweep import Sweep
 
 CONFIGS, SWEEPS = "configs", "sweeps"
 
@@ -238,33 +232,8 @@ OF_THE_DATA = {
 }
 
 
-def resolve(
-    file: Path,
-    *,
-    seeds: int | None = None,
-    overrides: Mapping[str, Any] | None = None,
-    grid_overrides: Mapping[str, str] | None = None,
-    options: Mapping[str, str] | None = None,
-    baselines: str | None = None,
-    smoke: bool = False,
-    command: str = "",
-) -> Sweep:
-    """Returns the sweep that a file and a command line describe together. See `launch.sweep` for the arguments."""
-    given = {name: value for name, value in (options or {}).items() if value is not None}
-    options = {name: value for name, value in given.items() if name not in OF_THE_DATA}
-    overrides = {**(overrides or {}), **{OF_THE_DATA[name]: given[name] for name in given if name in OF_THE_DATA}}
-    if smoke:  # generated data needs none of them
-        overrides = {name: value for name, value in overrides.items() if name not in OF_THE_DATA.values()}
-    sweep = dataclasses.replace(_load_sweep(Path(file), options), command=command)
-    if smoke:  # these only select the generated data that resembles the user's
-        hints = {key: overrides.pop(key) for key in ("data.task", "training.selection") if key in overrides}
-        sweep = smoke_sweep(dataclasses.replace(sweep, config=with_overrides(sweep.config, hints)))
-    if baselines is not None:
-        sweep = dataclasses.replace(sweep, baselines=named_baselines(baselines))
-    return changed(sweep, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides)
-
-
-def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
+def load_sweep(file: str | Path, options: Mapping[str, str]) -> Sweep:
+    """Returns the sweep of a file with `get_sweep()`, or one with the single setting of `get_config()`."""
     file, named = config_file(file)
     module, options = load_module(file), named | dict(options)
     if hasattr(module, "get_timing"):
@@ -278,39 +247,3 @@ def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
         about = f"{MODELS[config.model.name].title} on {data_title(config.data.name)}"
         layout = getattr(module, "TABLE", None) or TableLayout(title=about, rows=(), scores=())
         return dataclasses.replace(sweep, table=layout)
-
-
-def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:
-    """Returns the data settings of a run's config: its data section, and the word features that its model takes.
-
-    Raises:
-      InputError: the model's `known_characters` or `known_tags` is too small, or its words have no vectors and are not
-        trained.
-    """
-    settings, model = dict(config["data"]), config["model"]
-    settings["directory"] = data_directory(settings["name"], settings["directory"])
-    settings["vectors"] = vectors_file(settings["vectors"], settings["directory"])
-    trained = model.get("words", "fixed") == "trained"
-    if trained and not settings["vectors"] and settings["name"] not in catalog.EMBEDDED_TASKS:
-        settings["vectors"] = NO_VECTORS
-    if settings["vectors"] == NO_VECTORS and not trained:
-        raise InputError(
-            "data.vectors is 'none', and model.words is 'fixed': the model would see no word",
-            remedy="train them with --config.model.words=trained, or use --vectors hashed",
-        )
-    takes = {"known_characters": model.get("characters", "none") != "none", "known_tags": model.get("tags", False)}
-    for name, least in (("known_characters", LEAST_CHARACTERS), ("known_tags", LEAST_TAGS)):
-        if takes[name] and model[name] < least:
-            problem = f"config.model.{name} = {model[name]} is too small"
-            raise InputError(problem, remedy=f"it is at least {least}")
-    return encoding.DataSettings(
-        **settings,
-        characters=model["known_characters"] if takes["known_characters"] else 0,
-        tags=takes["known_tags"],
-        exact_match=model.get("exact_match", False),
-    )
-
-
-def prepare(config: Mapping[str, Any]) -> EncodedData:
-    """Returns the encoded data of a run's config. Raises the errors of `data_settings` and `encoding.prepare`."""
-    return encoding.prepare(data_settings(config), cache_folder(config["execution"]["cache_directory"]))

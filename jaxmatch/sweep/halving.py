@@ -10,6 +10,7 @@ work on one folder at the same time, make the same decisions. WORKDIR/halving.js
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import operator
 import statistics
@@ -23,7 +24,7 @@ from jaxmatch.files import read_json, write_json
 from jaxmatch.reporting.layout import duration_text
 from jaxmatch.reporting.records import grouped, read_record, setting_of_run
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.execute import Engine, train_plan
+from jaxmatch.sweep.launch import Engine, train_plan
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.training import evaluation
 from jaxmatch.workdir import Workdir
@@ -75,6 +76,60 @@ class Halving:
             f"{self.share() * steps:,.0f} of {steps:,} steps of runs ({100 * self.share():.0f}%) "
             "if all settings cost the same and no run stops early"
         )
+
+    def store_or_check(self, plan: Plan, workdir: Workdir) -> None:
+        """Writes down the rule by which the grid of a folder is halved.
+
+        Raises:
+          InputError: the grid was halved by another rule or with other runs before, which made other decisions.
+        """
+        notes = {"rule": self.rule(), "epochs": self.epochs, "runs": sorted(plan.runs)}
+        file = workdir.path / "halving.json"
+        stored = _read(file)
+        if stored is None:
+            write_json(file, notes)
+        elif any(stored.get(key) != value for key, value in notes.items()):
+            problem = "the grid of this folder was halved at other rungs or with other runs"
+            raise InputError(problem, path=file, remedy="give another --workdir")
+
+    def train(self, plan: Plan, workdir: Workdir, display: Display, engine: Engine) -> list[dict[str, Any]]:
+        """Trains the runs of a plan that have no record, as far as the rule lets them, and returns all its records.
+
+        As `launch.train_plan`, after `store_or_check`.
+
+        Raises:
+          FailedCohorts: some cohorts failed, so that nothing can be decided at the next rung. The others have reached
+            it.
+        """
+        display.begin(plan, workdir.recorded(plan.runs), note=self.text(plan.run_steps), share=self.share())
+        score = next(iter(plan.runs.values()))[0].config.training.selection
+        remaining, dropped = settings_of(plan), {}
+        decisions = []
+        for rung, count in zip(self.rungs, self.counts()[1:], strict=True):
+            train_plan(plan, workdir, display, engine, until=rung, dropped=dropped, halving=self.rule())
+            known = histories(workdir, plan.runs, rung)
+            seen = {run: rung * cohort.data.splits["train"].pairs for run, (_, cohort) in plan.runs.items()}
+            results = {
+                setting: [result_at(known[run], score, seen[run]) for run in runs]
+                for setting, runs in remaining.items()
+            }
+            order = ranking(results, score)
+            staying = [setting for setting, _ in order[:count]]
+            decisions.append({"after_epochs": rung, "settings": len(remaining), "ranking": order, "go_on": staying})
+            display.rung(rung, f"dev.{score}", [mean for _, mean in order], len(remaining), len(staying))
+            losing = (runs for setting, runs in remaining.items() if setting not in staying)
+            dropped = dropped | dict.fromkeys(itertools.chain(*losing), rung)
+            remaining = {setting: runs for setting, runs in remaining.items() if setting in staying}
+        records = train_plan(plan, workdir, display, engine, dropped=dropped, halving=self.rule())
+        display.end()
+        times = {record["cohort"]: record["times"] for record in records}.values()
+        seconds, made = (sum(each[name] for each in times) for name in ("train_seconds", "replica_steps"))
+        whole = sum(cohort.steps * cohort.slots for cohort in plan.cohorts)  # if no run stops early
+        saving = {"replica_steps": {"made": made, "whole": whole}, "train_seconds": {"made": round(seconds, 3)}}
+        file = workdir.path / "halving.json"
+        write_json(file, {**(_read(file) or {}), "decisions": decisions, "saving": saving})
+        display.say(f"successive halving: {made:,} of {whole:,} steps of runs, trained for {duration_text(seconds)}")
+        return records
 
 
 def default_rungs(epochs: int, settings: int, eta: int, first: int = 1) -> tuple[int, ...]:
@@ -156,61 +211,6 @@ def ranking(results: Mapping[str, Collection[float | None]], score: str) -> list
         if not any(run is not None and math.isnan(run) for run in runs)
     }
     return sorted(means.items(), key=lambda each: math.inf if each[1] is None else sign * each[1])
-
-
-def store_or_check_rule(plan: Plan, workdir: Workdir, halving: Halving) -> None:
-    """Writes down the rule by which the grid of a folder is halved.
-
-    Raises:
-      InputError: the grid was halved by another rule or with other runs before, which made other decisions.
-    """
-    notes = {"rule": halving.rule(), "epochs": halving.epochs, "runs": sorted(plan.runs)}
-    file = workdir.path / "halving.json"
-    stored = _read(file)
-    if stored is None:
-        write_json(file, notes)
-    elif any(stored.get(key) != value for key, value in notes.items()):
-        problem = "the grid of this folder was halved at other rungs or with other runs"
-        raise InputError(problem, path=file, remedy="give another --workdir")
-
-
-def execute_halving(
-    plan: Plan, workdir: Workdir, display: Display, halving: Halving, engine: Engine
-) -> list[dict[str, Any]]:
-    """Trains the runs of a plan that have no record, as far as halving lets them, and returns all records of the plan.
-
-    As `execute.train_plan`, after `store_or_check_rule`.
-
-    Raises:
-      FailedCohorts: some cohorts failed, so that nothing can be decided at the next rung. The others have reached it.
-    """
-    display.begin(plan, workdir.recorded(plan.runs), note=halving.text(plan.run_steps), share=halving.share())
-    score = next(iter(plan.runs.values()))[0].config.training.selection
-    remaining, dropped = settings_of(plan), {}
-    decisions = []
-    for rung, count in zip(halving.rungs, halving.counts()[1:], strict=True):
-        train_plan(plan, workdir, display, engine, until=rung, dropped=dropped, halving=halving.rule())
-        known = histories(workdir, plan.runs, rung)
-        results = {
-            setting: [result_at(known[run], score, rung * plan.runs[run][1].data.splits["train"].pairs) for run in runs]
-            for setting, runs in remaining.items()
-        }
-        order = ranking(results, score)
-        staying = [setting for setting, _ in order[:count]]
-        decisions.append({"after_epochs": rung, "settings": len(remaining), "ranking": order, "go_on": staying})
-        display.rung(rung, f"dev.{score}", [mean for _, mean in order], len(remaining), len(staying))
-        dropped = dropped | {run: rung for setting, runs in remaining.items() if setting not in staying for run in runs}
-        remaining = {setting: runs for setting, runs in remaining.items() if setting in staying}
-    records = train_plan(plan, workdir, display, engine, dropped=dropped, halving=halving.rule())
-    display.end()
-    times = {record["cohort"]: record["times"] for record in records}.values()
-    seconds, made = (sum(each[name] for each in times) for name in ("train_seconds", "replica_steps"))
-    whole = sum(cohort.steps * cohort.slots for cohort in plan.cohorts)  # if no run stops early
-    saving = {"replica_steps": {"made": made, "whole": whole}, "train_seconds": {"made": round(seconds, 3)}}
-    file = workdir.path / "halving.json"
-    write_json(file, {**(_read(file) or {}), "decisions": decisions, "saving": saving})
-    display.say(f"successive halving: {made:,} of {whole:,} steps of runs, trained for {duration_text(seconds)}")
-    return records
 
 
 def histories(workdir: Workdir, runs: Iterable[str], rung: int) -> dict[str, Mapping[str, Any]]:

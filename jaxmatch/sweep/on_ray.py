@@ -28,8 +28,9 @@ import jax
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import cores, device_bytes
 from jaxmatch.errors import InputError, NotInstalled, first_line
-from jaxmatch.sweep.execute import PAUSED, Engine, RemoteCohort, Training, variables, worker_device
+from jaxmatch.sweep.launch import PAUSED, Engine, Training
 from jaxmatch.sweep.plan import Plan, make_plan, multiply_adds_per_second, split_cohorts
+from jaxmatch.sweep.remote import RemoteCohort, variables, worker_device
 from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.workdir import CohortFolder, Workdir
 

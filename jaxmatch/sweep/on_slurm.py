@@ -32,8 +32,9 @@ from jaxmatch.devices import cores
 from jaxmatch.errors import InputError, NotInstalled, count_text, report_damage
 from jaxmatch.files import read_json, write_atomically, write_json
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.execute import NOT_SHARED, Engine, RemoteCohort, Submitted, Training, variables, worker_device
+from jaxmatch.sweep.launch import Engine, Submitted, Training
 from jaxmatch.sweep.plan import Plan, make_plan, split_cohorts
+from jaxmatch.sweep.remote import NOT_SHARED, RemoteCohort, variables, worker_device
 from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.workdir import CohortFolder, Workdir
 

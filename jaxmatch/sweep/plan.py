@@ -14,13 +14,12 @@ import numpy as np
 
 from jaxmatch import models
 from jaxmatch.config.settings import with_overrides
-from jaxmatch.data import catalog
+from jaxmatch.data import catalog, encoding
 from jaxmatch.data.encoding import DataSettings, EncodedData
-from jaxmatch.devices import available_devices, device_bytes
+from jaxmatch.devices import available_devices, cache_folder, device_bytes
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import setting_text
 from jaxmatch.reporting.records import grouped
-from jaxmatch.sweep import files
 from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.training import evaluation
 from jaxmatch.training.chunks import OPERATIONS_A_PARAMETER, chunk_size, devices_filled, training_batches
@@ -179,6 +178,11 @@ class Plan:
         return tuple(self.cohort_of(names) for _, names in pack(self.groups, lambda run: run not in finished))
 
 
+def prepare(config: Mapping[str, Any]) -> EncodedData:
+    """Returns the encoded data of a run's config. Raises the errors of `data_settings` and `encoding.prepare`."""
+    return encoding.prepare(encoding.data_settings(config), cache_folder(config["execution"]["cache_directory"]))
+
+
 def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None, speed: float | None = None) -> Plan:
     """Groups the runs of a sweep into cohorts whose states fit into the memory of the devices.
 
@@ -198,9 +202,9 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None, speed: 
     groups: dict[str, tuple[EncodedData, list[Run]]] = {}
     names: dict[str, Run] = {}
     for run in sweep.runs():
-        key = files.data_settings(run.config)
+        key = encoding.data_settings(run.config)
         if key not in encoded:
-            encoded[key] = files.prepare(run.config)
+            encoded[key] = prepare(run.config)
         data = encoded[key]
         if not run.config.training.selection:
             own = {"training.selection": catalog.selection(data.name, data.task)}

@@ -24,9 +24,10 @@ from jaxmatch.files import write_json
 from jaxmatch.reporting.layout import NO_SETTINGS, format_number, plain_score_name, setting_text
 from jaxmatch.reporting.records import by_pairs, grouped, setting_of_run
 from jaxmatch.reporting.table import folder_table
-from jaxmatch.sweep import files, halving, launch
+from jaxmatch.sweep import halving, launch
 from jaxmatch.sweep.display import Display, listeners_of
-from jaxmatch.sweep.execute import Engine
+from jaxmatch.sweep.launch import Engine
+from jaxmatch.sweep.plan import prepare
 from jaxmatch.sweep.sweep import TRACED, Run, Sweep, changed, check_override
 from jaxmatch.workdir import SWEEP_FILE, FailedCohorts, check_usable
 
@@ -195,7 +196,7 @@ def tune(
         grid.
     """
     workdir, display, rule = Path(workdir), display or Display(), None
-    sweep = files.resolve(file, seeds=seeds, smoke=smoke, **arguments)
+    sweep = launch.resolve(file, seeds=seeds, smoke=smoke, **arguments)
     sweep = dataclasses.replace(sweep, baselines=())
     if trials is not None:
         import_optuna()
@@ -394,7 +395,7 @@ def search(
     engine = engine or Engine()
     check_usable(workdir, SWEEP_FILE, space.sweep.name)
     engine.begin(workdir)
-    data = files.prepare(space.sweep.config)
+    data = prepare(space.sweep.config)
     selection = space.sweep.config.training.selection or catalog.selection(data.name, data.task)
     study = Study(space, at_once, SCORES[selection].higher_is_better)
     places: dict[str, Mapping[str, Any]] = {}

@@ -15,9 +15,8 @@ from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import is_out_of_memory
 from jaxmatch.training import evaluation, hosts
 from jaxmatch.training.checkpoints import Checkpoints
-from jaxmatch.training.chunks import Chunk, Chunks
+from jaxmatch.training.chunks import Chunk, Chunks, Program, cancel_ahead, compilation_callback, threads
 from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
-from jaxmatch.training.programs import Program, cancel_ahead, compilation_callback, threads
 from jaxmatch.training.progress import Listener, RunProgress
 from jaxmatch.training.step import learning_rate
 
@@ -74,7 +73,7 @@ class Cohort:
       ran_out: the events in which memory ran out so far, over all interruptions: "part" ("training" or "evaluation"),
         "after_steps", "device" (its kind), "at_once" and "then_at_once" (the most slots that a device computed at once
         before, and computes from then on).
-      origins: what trained so far, over all interruptions (`sweep.execute.origin`); that of this process is last.
+      origins: what trained so far, over all interruptions (`sweep.provenance.origin`); that of this process is last.
     """
 
     def __init__(

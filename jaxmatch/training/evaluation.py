@@ -17,7 +17,6 @@ from jaxmatch.data.encoding import EncodedData, EncodedSplit
 from jaxmatch.data.text import PADDING
 from jaxmatch.layers import core
 from jaxmatch.training import hosts
-from jaxmatch.training.programs import Program
 from jaxmatch.training.scores import candidate_ranks, ranking_deviations, scores_of_runs
 from jaxmatch.training.step import Flattening
 
@@ -108,7 +107,7 @@ class Evaluator:
 
     Arguments:
       data: encoded data.
-      program: the compiled `chunk_outputs`.
+      program: the compiled `chunk_outputs`, a `chunks.Program`.
       place: a function that puts a tree of arrays on the devices, a copy on each.
       vectors: the word vectors, on the devices.
       batch_size: the most rows of a batch.
@@ -122,7 +121,7 @@ class Evaluator:
     def __init__(
         self,
         data: EncodedData,
-        program: Program,
+        program: Any,
         place: Callable[[Any], Any],
         vectors: jax.Array,
         *,

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
-from jax.sharding import NamedSharding
 
 from jaxmatch.errors import InputError, first_line
 
@@ -78,17 +77,3 @@ def decide(choose: Callable[[], Value]) -> Value:
 def gather(tree: Any) -> Any:
     """Returns arrays that span the devices of all processes as NumPy arrays on every process."""
     return multihost_utils.process_allgather(tree, tiled=True) if is_multiprocess() else jax.device_get(tree)
-
-
-def place(tree: Any, sharding: NamedSharding) -> Any:
-    """Puts arrays that are the same on every process on the devices of all processes. Each process fills its own."""
-    if sharding.is_fully_addressable:
-        return jax.device_put(tree, sharding)
-
-    def placed(leaf: Any) -> jax.Array:
-        if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
-            return jax.jit(lambda array: array, out_shardings=sharding)(leaf)
-        whole = np.asarray(leaf)
-        return jax.make_array_from_callback(whole.shape, sharding, lambda index: whole[index])
-
-    return jax.tree.map(placed, tree)

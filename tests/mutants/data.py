@@ -70,7 +70,7 @@ MUTANTS = [
      ["tests/test_own.py::test_types_of_columns_are_converted_to_labels_and_groups"]),
     ("jaxmatch/data/own.py", 'if "group" in found and found["group"] == found.get("text_a", "text_a"):', "if False:",
      ["tests/test_own.py::test_the_first_text_may_be_the_group"]),
-    ("jaxmatch/data/pairs.py", "for name in names if name and names.count", "for name in names if names.count",
+    ("jaxmatch/data/pairs.py", "if twice := [name for name in required if names.count", "if twice := [name for name in names if names.count",
      ["tests/test_record_input.py::test_the_format_option_applies_to_files_and_streams"]),
     ("jaxmatch/data/pairs.py", "tabs if len(names) == 1 < len(required) else _RENAME", "_RENAME",
      ["tests/test_own.py::test_damage_is_an_error_that_names_the_place"]),

@@ -33,8 +33,8 @@ MUTANTS = [
     (_SLURM, "        STOP.set()\n        if", "        if", _LIMIT),
     (_RAY, "                self.deaths = 0\n", "                pass\n", [_ON_RAY + "test_a_cohort_whose_worker_dies_is_resumed"]),
     (_RAY, "self.deaths == MOST_DEATHS", "self.deaths > MOST_DEATHS", [_ON_RAY + "test_a_cohort_whose_workers_keep_dying_fails_and_the_others_are_trained"]),
-    (_SWEEP + "execute.py", "        if version != expected[name]:", "        if False:", [_ON_RAY + "test_a_worker_that_cannot_train_ends_the_command"]),
+    ("jaxmatch/sweep/provenance.py", "        if version != expected[name]:", "        if False:", [_ON_RAY + "test_a_worker_that_cannot_train_ends_the_command"]),
     (_RAY, "paths.append(folder.checkpoints / str(newest))", "pass", _STORED),
     (_RAY, "for cohort in store.names() - {each.name for each in Workdir(workdir).cohorts() if each.done}:", "for cohort in ():", _STORED),
-    (_SWEEP + "execute.py", "        if data.content != content:\n            raise", "        if False:\n            raise", ["tests/test_hosts.py::test_an_error_on_one_host_ends_all"]),
+    (_SWEEP + "launch.py", "        if data.content != content:\n            raise", "        if False:\n            raise", ["tests/test_hosts.py::test_an_error_on_one_host_ends_all"]),
 ]
