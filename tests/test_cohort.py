@@ -63,6 +63,14 @@ def test_diverged_run_is_marked_and_does_not_affect_other_runs(results):
     same(with_diverged[::2], results[::2])
 
 
+def test_outputs_that_are_not_finite_end_no_other_run():
+    """The last finite parameters of a diverged run may have outputs that are not; all runs of a chunk are evaluated."""
+    cohort = make_cohort(optimizer=[{}, {"learning_rate": 1e30}, {}], model={"fusion": "full", "prediction": "full"})
+    with jax.debug_nans(True), jax.debug_infs(True):
+        progress = [result.progress for result in cohort.train()]
+    assert [each.status for each in progress] == ["finished", "diverged", "finished"]
+
+
 def test_the_step_is_free_of_convolutions_and_host_transfers():
     cohort = make_cohort()
     steps_of(cohort, 10)

@@ -13,6 +13,7 @@ import sys
 import jax
 import numpy as np
 import pandas
+import pyarrow
 import pytest
 import saved_model
 from hypothesis import given
@@ -132,7 +133,7 @@ def test_pairs_may_be_a_data_frame_or_a_file(model, tmp_path):
     expected = model.predict(PAIRS)
     frame = pandas.DataFrame(PAIRS, columns=["first", "text_b"])
     frame.to_csv(tmp_path / "pairs.csv", index=False)
-    for source in (frame, tmp_path / "pairs.csv", str(tmp_path / "pairs.csv")):
+    for source in (frame, pyarrow.Table.from_pandas(frame), tmp_path / "pairs.csv", str(tmp_path / "pairs.csv")):
         assert model.predict(source, columns="text_a=first") == expected
         with pytest.raises(InputError, match="has no column 'text_a'; it has 'first', 'text_b'"):
             model.logits(source)

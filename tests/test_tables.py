@@ -150,7 +150,7 @@ def test_caption_counts_the_test_pairs_that_are_in_train():
     def sentences(*counts):
         data = record()["data"]
         records = [record(n + 1, data=data | {"in_train": count}) for n, count in enumerate(counts)]
-        return [sentence for sentence in make_table(records, LAYOUT).details if "training set too" in sentence]
+        return [sentence for sentence in make_table(records, LAYOUT).caption if "training set too" in sentence]
 
     about = "of sick are in the training set too, up to order, case and punctuation."
     assert sentences({"dev": 7, "test": 81}, {"dev": 7, "test": 81}) == [f"81 test pairs {about}"]
@@ -237,11 +237,11 @@ def test_caption_names_the_versions_if_several_trained_the_runs_of_a_mean(versio
     if earlier:
         last = {name: one[name] for name in ("commit", "versions", "device")}
         one["trained_by"] = [earlier | {"device": "another"}, last]
-    details = make_table([one, other], LAYOUT).details
+    table = make_table([one, other], LAYOUT)
     if text:
-        assert details[-1] == f"Several versions of the program trained the runs of one mean: {text}"
-    assert any(line.startswith("Device: ") and ("another" in line) == bool(earlier) for line in details)
-    assert any("Several versions" in line for line in details) == (text is not None)
+        assert table.caption[-1] == f"Several versions of the program trained the runs of one mean: {text}"
+    assert any(line.startswith("Device: ") and ("another" in line) == bool(earlier) for line in table.details)
+    assert any("Several versions" in line for line in table.caption) == (text is not None)
 
 
 def test_caption_says_what_has_one_run():

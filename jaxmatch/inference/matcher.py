@@ -319,7 +319,7 @@ class Matcher:
         """Computes the logits of pairs of texts in their order, <float32>[pairs, outputs].
 
         Arguments:
-          pairs: pairs of texts, a data frame of pandas, or the path of a file in a format of training data.
+          pairs: pairs of texts, a data frame (pandas, polars, pyarrow), or the path of a file as of training data.
           batch_size: the number of pairs of similar length in a batch; None: a number that suits the device.
           columns: the columns of a data frame or file, like "text_a=question1,text_b=question2"; "": as in training.
 
@@ -342,6 +342,7 @@ class Matcher:
         if is_file:
             records = read_records(Path(source), names, quoted=quoted, numbered=numbered)
             return [(fields[text_a], fields[text_b]) for _, fields in records]
+        source = source.to_pandas() if hasattr(source, "to_pandas") else source  # of pyarrow or polars
         require_columns(list(source.columns), names, "the data frame")
         return list(zip(source[text_a], source[text_b], strict=True))
 

@@ -462,7 +462,7 @@ def caption(
         sentences.append(f"Precision: {'; '.join(sorted(precisions))}.")
     devices = {each["device"] for record in records for each in (record, *record.get("trained_by", ()))}
     sentences.append(f"Device: {'; '.join(sorted(devices))}.")
-    return (*short, *about), (*more, *sentences, *_versions(means))
+    return (*short, *about, *_versions(means)), (*more, *sentences)
 
 
 def _seeds(finished: Sequence[Record], means: Sequence[Sequence[Record]]) -> str:
@@ -485,7 +485,7 @@ def format_ranges(numbers: Iterable[int]) -> str:
 
 
 def _data(records: Sequence[Record]) -> tuple[list[str], list[str]]:
-    """Describes data and word vectors; and test pairs in train, and punctuation. Old records lack some fields: whatever
+    """Describes data, test pairs in train and word vectors; and punctuation. Old records lack some fields: whatever
     one of them lacks is left out.
     """
     sentences, in_train, coverage = set(), set(), {}
@@ -507,7 +507,7 @@ def _data(records: Sequence[Record]) -> tuple[list[str], list[str]]:
     removed = {setting_of(record, "data.remove_punctuation") for record in records}
     said = {(True,): "removed", (False,): "kept"}.get(tuple(removed), "removed in some runs and kept in others")
     punctuation = [] if None in removed else [f"Punctuation is {said}."]
-    return [*sorted(sentences), *vectors], [*sorted(in_train), *punctuation]
+    return [*sorted(sentences), *sorted(in_train), *vectors], punctuation
 
 
 def _percent(share: float) -> str:

@@ -157,7 +157,8 @@ class Cohort:
         self._checkpoints, self._listener, self._stop = checkpoints, listener or Listener(), stop or threading.Event()
         while True:
             try:
-                with compilation_callback(self._report_compilation):
+                # A run that diverges is marked, and the others continue, whatever JAX_DEBUG_NANS says.
+                with compilation_callback(self._report_compilation), jax.debug_nans(False), jax.debug_infs(False):
                     return self._train(until, dropped or {})
             except jax.errors.JaxRuntimeError as error:
                 # A host whose devices have enough memory would continue alone.

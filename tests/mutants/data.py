@@ -171,7 +171,7 @@ MUTANTS = [
      ["tests/test_encoding.py::test_files_that_change_while_they_are_read_are_an_error"]),
     ("jaxmatch/data/encoding.py", "    check_words(data, corpus)\n", "",
      ["tests/test_encoding.py::test_split_whose_texts_have_no_words_left_is_refused"]),
-    ("jaxmatch/data/encoding.py", "    remove_abandoned(entry.parent)\n", "    pass\n",
+    ("jaxmatch/data/encoding.py", "        remove_abandoned(cache_directory / folder)\n", "        pass\n",
      ["tests/test_encoding.py::test_partial_files_of_killed_writers_are_removed"]),
     ("jaxmatch/data/encoding.py", "status.st_mtime_ns, status.st_ctime_ns", "status.st_mtime_ns",
      ["tests/test_encoding.py::test_changed_files_change_the_fingerprint"]),

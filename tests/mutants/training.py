@@ -29,6 +29,7 @@ MUTANTS = [
     (_STEP, 'run_key(seed, "parameters")', 'run_key(0, "parameters")', _START),
     (_CHUNKS, "return self.seeds[runs], jax.tree", "return self.seeds[runs * 0], jax.tree", _START),
     # The same compiled programs.
+    (_COHORT, ", jax.debug_nans(False), jax.debug_infs(False):", ":", ["tests/test_cohort.py::test_outputs_that_are_not_finite_end_no_other_run"]),
     (_COHORT, "[chunk.runs[improved]] = hosts.gather(parameters)[improved]", "[chunk.runs[slots]] = hosts.gather(parameters)[slots]",
      ["tests/test_selection.py::test_runs_of_a_chunk_keep_their_own_checkpoints"]),
     (_COHORT, 'self.evaluator.outputs("dev", parameters, trained)', 'self.evaluator.outputs("test", parameters, trained)', _KEPT),
