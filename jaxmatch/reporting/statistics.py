@@ -167,16 +167,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
 # Numbers of seeds
 
 
-def seeds_to_separate(values: Sequence[float], others: Sequence[float] | None = None) -> int | None:
-    """Computes how many seeds each of two settings needs, so that a two-sided t-test finds a difference as large as
+def seeds_to_separate(values: Sequence[float], others: Sequence[float]) -> int | None:
+    """Computes how many seeds each of two settings needs, so that Welch's two-sided test finds a difference as large as
     theirs, at their spread, with a power of 80%; None: more than `MOST_SEEDS`.
 
     Arguments:
-      values, others: the scores of the two settings, one per seed, for Welch's test: two at least, and one of them with
-        a spread. Without `others`, `values` are the differences between the two, seed by seed, for a paired test.
+      values, others: the scores of the two settings, one per seed: two at least, and one of them with a spread.
     """
-    variances = [statistics.variance(side) for side in (values, others) if side is not None]
-    difference, total = statistics.fmean(values) - statistics.fmean(others or [0.0]), sum(variances)
+    variances = [statistics.variance(side) for side in (values, others)]
+    difference, total = statistics.fmean(values) - statistics.fmean(others), sum(variances)
     freedom = total**2 / sum(variance**2 for variance in variances)  # for each seed more than one
 
     def power(count: int) -> float:

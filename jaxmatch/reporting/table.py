@@ -45,7 +45,7 @@ from jaxmatch.reporting.records import (
     setting_of_run,
     short_commit,
 )
-from jaxmatch.reporting.statistics import CONFIDENCE, LEVEL, MOST_SEEDS, Difference
+from jaxmatch.reporting.statistics import CONFIDENCE, LEVEL, Difference
 from jaxmatch.workdir import SWEEP_FILE
 
 if TYPE_CHECKING:
@@ -572,28 +572,6 @@ def _sampling_errors(table: Table) -> list[str]:
     return sentences
 
 
-def seeds_needed(table: Table) -> list[str]:
-    """Says whether the seeds tell apart the two best settings by the table's last dev or test score, or how many more
-    seeds would.
-    """
-    score = next((score for score in reversed(table.layout.scores) if table.ranked(score)), "")
-    rows = table.ranked(score)[:2] if score else []
-    if len(rows) < 2 or (p_value := table.p_value(*rows, score)) is None:
-        return []
-    what = f"the two best settings ({'; '.join(row.name for row in rows)}) in {plain_score_name(score)}"
-    if p_value < LEVEL:
-        return [f"The seeds separate {what} (p {p_text(p_value)}, these two alone)."]
-    one, other = (row.scores[score].values for row in rows)
-    sides, seeds = [list(one.values()), list(other.values())], "seeds each"
-    if table.layout.paired:
-        sides, seeds = [[one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]], "shared seeds"
-    needed = f"More than {MOST_SEEDS:,} {seeds}"
-    if count := statistics.seeds_to_separate(*sides):
-        needed = f"About {count:,} {seeds}, {count - min(map(len, sides)):,} more than now,"
-    power = f"power {statistics.POWER:.0%}, level {LEVEL:.0%}"
-    return [f"{needed} are needed to separate {what} ({power}, these two alone)."]
-
-
 def _legend(table: Table) -> list[str]:
     """Explains the marks and abbreviations that occur in the cells."""
     layout = table.layout
@@ -626,7 +604,7 @@ def _legend(table: Table) -> list[str]:
         legend.append(
             f"Bold: better than {others} on the same data, by {test} with Holm's correction (p < {LEVEL:.2f})."
         )
-    return [*legend, *_sampling_errors(table), *seeds_needed(table)]
+    return [*legend, *_sampling_errors(table)]
 
 
 # The printed table

@@ -7,8 +7,8 @@ from jaxmatch.errors import count_text
 from jaxmatch.reporting import statistics
 from jaxmatch.reporting.layout import TableLayout, format_number, higher_is_better, is_percent, p_text, plain_score_name
 from jaxmatch.reporting.records import SweepFolder, best_record, read_sweep_folder, setting_name
-from jaxmatch.reporting.statistics import LEVEL
-from jaxmatch.reporting.table import Row, Summary, make_table, missing_text, seeds_needed, table_of
+from jaxmatch.reporting.statistics import LEVEL, MOST_SEEDS
+from jaxmatch.reporting.table import Row, Summary, make_table, missing_text
 
 
 class Ranking:
@@ -51,7 +51,7 @@ def verdict(folder: SweepFolder, ranking: Ranking) -> tuple[list[str], str]:
         line += f"; the next, {others[0].name}, "
         difference = ranking.mean(others[0]) - ranking.mean(best)
         line += f"is {_gap(score, difference)} it" if difference else "is as good"
-    sentences = [*_against_baselines(folder, ranking), f"{line}.", *_noise(folder, ranking)]
+    sentences = [*_against_baselines(folder, ranking), f"{line}.", *_noise(ranking)]
     curves = [record for record in best.finished if record["curve"]]
     last = sum(record["curve"][-1]["samples"] == record["selected_at_samples"] for record in curves)
     if last and 2 * last >= len(curves):
@@ -99,9 +99,9 @@ def _against_baselines(folder: SweepFolder, ranking: Ranking) -> list[str]:
     return [f"{line} ({ours}, against {theirs})."]
 
 
-def _noise(folder: SweepFolder, ranking: Ranking) -> list[str]:
+def _noise(ranking: Ranking) -> list[str]:
     """Describes whether the seeds tell the best setting from the others, by Welch's test with Holm's correction, and
-    how many seeds would: the number that the table's details give.
+    how many seeds would tell it from the next of them.
     """
     score, (best, *others) = ranking.score, ranking.rows
     if not others:
@@ -124,4 +124,10 @@ def _noise(folder: SweepFolder, ranking: Ranking) -> list[str]:
             f"{ahead[0].name} has a better mean than {within[-1].name} and yet is beyond noise, because Welch's test "
             f"weighs how much the seeds of each setting spread ({one}; {other})."
         )
-    return sentences + seeds_needed(table_of(folder))
+    one, other = (list(row.scores[score].values.values()) for row in (best, within[0]))
+    count, now = statistics.seeds_to_separate(one, other), min(len(one), len(other))
+    if count is None or count > now:  # otherwise, the seeds separate these two, if no other is compared
+        needed = f"About {count:,} seeds each, {count - now:,} more than now," if count else f"More than {MOST_SEEDS:,}"
+        power = f"power {statistics.POWER:.0%}, level {LEVEL:.0%}, these two alone"
+        sentences.append(f"{needed} are needed to tell {best.name} and {within[0].name} apart ({power}).")
+    return sentences

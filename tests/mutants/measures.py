@@ -80,10 +80,7 @@ MUTANTS = [
      ["tests/test_features.py::test_encoding_fingerprint_depends_on_the_version_of_generated_data"]),
     # Comparisons, verdicts and figures made from records.
     (_TABLE, "[others[seed] for seed in shared]", "list(others.values())[: len(shared)]", _PAIRED),
-    (_TABLE, "[one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]",
-     "[a - b for a, b in zip(one.values(), other.values())]", _PAIRED),
-    (_TABLE, "count - min(map(len, sides))", "count - max(map(len, sides))",
-     ["tests/test_statistics.py::test_caption_states_how_many_seeds_separate_the_two_best_settings"]),
+    (_VERDICT, "statistics.seeds_to_separate(one, other), min(", "statistics.seeds_to_separate(one, other), max(", _NOISE),
     (_TABLE, "0.5 * 10.0 **", "1.0 * 10.0 **", _TO_PUBLISHED),
     (_TABLE, "0.5 * 10.0 **", "0.0 * 10.0 **", _TO_PUBLISHED),
     (_TABLE, "seeds if isinstance(seeds, int) else None", "None", _TO_PUBLISHED),
