@@ -194,6 +194,18 @@ def test_many_curves_get_one_panel_each_with_the_others_in_the_background():
         assert len(axes.lines) == 8 and sum(str(line.get_color()) != "gray" for line in axes.lines) == 1
 
 
+@pytest.mark.parametrize("last", [100_000, 125_000, 170_000, 990_000, 9_900_000])
+def test_the_lowest_panel_of_each_column_shows_numbers_that_do_not_touch(last):
+    points = [CURVES["curves"][0]["points"][0] | {"value": value} for value in (5_000, last)]
+    figure = drawn({**CURVES, "curves": [{"name": f"blocks={blocks}", "points": points} for blocks in range(1, 8)]})
+    figure.draw_without_rendering()
+    for number, axes in enumerate(figure.axes):
+        ticks = [tick.label1 for tick in axes.xaxis.get_major_ticks() if tick.label1.get_visible()]
+        boxes = [text.get_window_extent() for text in ticks if text.get_text()]
+        assert (len(boxes) >= 2) == (number >= 4)
+        assert all(left.x1 + 4 < right.x0 for left, right in zip(boxes, boxes[1:]))
+
+
 @pytest.mark.parametrize("kind", ALL)
 def test_same_values_give_the_same_bytes_with_any_matplotlib_style(tmp_path, kind):
     first = figures.write(ALL[kind], tmp_path / "first", "figure")

@@ -206,15 +206,16 @@ def printed_scores():
 
 
 @pytest.mark.slow
-def test_a_narrow_screen_leaves_out_sizes_and_what_all_rows_share():
-    texts = [["RE2", "1", "16", "30,000", "3", "81.0"], ["RE2", "2", "16", "60,000", "3", "81.0"]]
-    baselines = [["overlap", "", "", "9", "", "60.0"]]
+def test_a_narrow_screen_leaves_out_sizes_scores_chosen_on_test_and_what_all_rows_share():
+    texts = [["RE2", "1", "16", "30,000", "3", "81.0", "82.0"], ["RE2", "2", "16", "60,000", "3", "81.0", "82.0"]]
+    baselines = [["overlap", "", "", "9", "", "60.0", ""]]
     sections = tuple(tuple(tuple(map(Text, row)) for row in part) for part in (texts, baselines))
-    headings = ("model", "blocks", "batch size", "parameters", "seeds", "dev accuracy (%)")
-    numeric = (False, False, False, True, False, True)
+    chosen = "best on test (selected on test): accuracy (%)"
+    headings = ("model", "blocks", "batch size", "parameters", "seeds", "dev accuracy (%)", chosen)
+    numeric = (False, False, False, True, False, True, True)
     found = aside(Sheet("t", (), (), headings, numeric, sections))
-    assert {headings[column] for column in found} == {"batch size", "parameters", "seeds"}
-    assert aside(Sheet("t", (), (), headings, numeric, (sections[0][:1],))) == {3}
+    assert {headings[column] for column in found} == {"batch size", "parameters", "seeds", chosen}
+    assert aside(Sheet("t", (), (), headings, numeric, (sections[0][:1],))) == {3, 6}
 
 
 @pytest.mark.skipif(not BROWSER, reason="there is no Chromium")

@@ -269,6 +269,7 @@ def _draw_lines(data: Mapping[str, Any]) -> Figure:
     rows, columns = (math.ceil(len(lines) / 3), 3) if apart else (1, 1)
     figure = _figure(128 / 15, 0.4 + 2.1 * rows if apart else 64 / 15)  # inches: 1280 x 640 pixels
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flatten()
+    panels[0].locator_params("x", nbins=4 if apart else "auto")  # of all panels: they share the axis
     colors, unit = _colors(max(2, len(lines))), 100.0 if is_percent(score) else 1.0
     for number, line in enumerate(lines):
         seeds = {len(point["seeds"]) for point in line["points"]}
@@ -279,27 +280,26 @@ def _draw_lines(data: Mapping[str, Any]) -> Figure:
         )
         axes, label = panels[number if apart else 0], f"{_printable(line['name'], 100)} ({counts})"
         color, marker = (_colors(3)[1], "o") if apart else (colors[number], _MARKERS[number])
+        axes.grid(alpha=0.3)
         axes.plot(places, mean, color=color, marker=marker, markersize=4 - apart, label=label, zorder=3)
         axes.fill_between(places, mean - deviation, mean + deviation, color=color, alpha=0.2, linewidth=0)
         if apart:
             axes.set_title(_wrapped(label, 40), fontsize=7)
+            axes.tick_params(labelsize=7, labelbottom=number >= len(lines) - columns)  # the lowest of each column
             for behind in (each for each in panels[: len(lines)] if each is not axes):
                 behind.plot(places, mean, color="gray", alpha=0.5, linewidth=0.8)
     for axes in panels[len(lines) :] if apart else ():
         axes.remove()
-    for axes in figure.axes:
-        axes.grid(alpha=0.3)
-        axes.xaxis.set_major_formatter("{x:,.0f}" if learning else "{x:g}")
-        if not learning:
-            axes.set_xticks(sorted({float(point["value"]) for line in lines for point in line["points"]}))
+    panels[0].xaxis.set_major_formatter("{x:,.0f}" if learning else "{x:g}")
+    if not learning:
+        panels[0].set_xticks(sorted({float(point["value"]) for line in lines for point in line["points"]}))
     across = "training pairs seen" if learning else setting_headings([data["axis"]])[data["axis"]]
     figure.supylabel(_printable(score_heading(score), 100), fontsize=9)
     if apart:
         figure.supxlabel(_printable(across, 100), fontsize=9)
     else:
         panels[0].set_xlabel(_printable(across, 100))
-        short = max(len(line["name"]) for line in lines) <= 50
-        figure.legend(loc="outside lower left", frameon=False, ncols=1 + short)
+        figure.legend(loc="outside lower left", frameon=False, ncols=1 + all(len(line["name"]) <= 50 for line in lines))
     return figure
 
 

@@ -93,11 +93,11 @@ def contents(folder: SweepFolder) -> dict[str, Any]:
 
 
 def aside(sheet: Sheet) -> set[int]:
-    """Returns the columns that a narrow screen leaves out, for the scores: sizes, and what is the same in all rows."""
+    """Returns the columns that a narrow screen leaves out: sizes, scores chosen on test, what is equal in all rows."""
     rows = [row for section in sheet.sections for row in section]
     same = {column for column, cells in enumerate(zip(*rows)) if len({cell.content for cell in cells} - {""}) == 1}
     same = {column for column in same if len(rows) > 1 and not sheet.numeric[column]}
-    return same | {column for column, heading in enumerate(sheet.headings) if heading == "parameters"}
+    return same | {n for n, name in enumerate(sheet.headings) if name == "parameters" or "(selected on test)" in name}
 
 
 def effects(ranking: Ranking) -> Sheet | None:
