@@ -68,11 +68,11 @@ def test_progress_is_a_line_a_minute_with_the_time_left(begun, clock):
         call(*arguments)
         return [line.partition(": ")[2] for line in lines()[before:]]
 
-    compiling = f"compiling 1 of {cohort.compilations} (sweep: elapsed 0:01:01, left -:--:--)"
+    compiling = f"compiling 1 of {cohort.compilations} (sweep: elapsed 1:01)"
     assert after(61, shown.compiling, "training", 1, 1) == [compiling]
-    assert after(61, shown.stepped, 10, 100) == ["10 of 100 steps (sweep: elapsed 0:02:02, left -:--:--)"]
+    assert after(61, shown.stepped, 10, 100) == ["10 of 100 steps (sweep: elapsed 2:02)"]
     assert after(59, shown.stepped, 20, 100) == []  # a line a minute
-    scoring = f"compiling {cohort.lengths + 1} of {cohort.compilations} (sweep: elapsed 0:03:03, left 0:07:52)"
+    scoring = f"compiling {cohort.lengths + 1} of {cohort.compilations} (sweep: elapsed 3:03, about 7:52 left)"
     assert after(2, shown.compiling, "evaluation", 1, 1) == [scoring]
 
 
@@ -83,13 +83,13 @@ def test_the_time_left_follows_steps_made_here(begun, clock):
     for done in (60, 70):
         clock.now += 61
         shown.stepped(done, 100)
-    assert lines()[-1].endswith("70 of 100 steps (sweep: elapsed 0:02:02, left 0:03:04)")
+    assert lines()[-1].endswith("70 of 100 steps (sweep: elapsed 2:02, about 3:04 left)")
     shown.ended("its worker is gone")
     shown.resumed(0, 100)  # all steps are to be made again
     for done in (10, 20):
         clock.now += 61
         shown.stepped(done, 100)
-    assert lines()[-1].endswith("20 of 100 steps (sweep: elapsed 0:04:04, left 0:08:08)")
+    assert lines()[-1].endswith("20 of 100 steps (sweep: elapsed 4:04, about 8:08 left)")
 
 
 def test_the_mean_of_all_runs_counts_stopped_ones_with_their_best(begun):

@@ -5,14 +5,17 @@ It goes to stderr; stdout is for the table.
 
 import dataclasses
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
+from rich.text import Text
 
 from jaxmatch.config.settings import SCORES
 from jaxmatch.errors import InputError, count_text, printable
@@ -202,6 +205,15 @@ class CohortDisplay(Listener):
         self._display.say(f"{self._label}: {line}")
 
 
+class Times(ProgressColumn):
+    """The time of the training, and about how much is left once this is known: "elapsed 0:47, about 1:49 left"."""
+
+    def render(self, task: Task) -> Text:
+        clocks = (str(timedelta(seconds=int(each or 0))) for each in (task.elapsed, task.time_remaining))
+        elapsed, left = (re.sub("^0:0?", "", clock) for clock in clocks)
+        return Text(f"elapsed {elapsed}" + f", about {left} left" * (task.time_remaining is not None))
+
+
 class Display:
     """Live progress of a sweep: one bar with the time left (or a line a minute), and a line for every evaluation.
 
@@ -245,10 +257,7 @@ class Display:
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
-            TextColumn("elapsed"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            Times(),
             console=self.console,
             disable=not self.console.is_terminal,
             speed_estimate_period=SECONDS_OF_SPEED,
@@ -296,8 +305,7 @@ class Display:
             return
         bar.update(bar.task_ids[0], description=printable(description))
         if not self.console.is_terminal and self._clock() - self._line_at > SECONDS_BETWEEN_LINES:
-            elapsed, left = (column.render(bar.tasks[0]) for column in (TimeElapsedColumn(), TimeRemainingColumn()))
-            self.say(f"{line} (sweep: elapsed {elapsed}, left {left})")
+            self.say(f"{line} (sweep: {Times().render(bar.tasks[0])})")
             self._line_at = self._clock()
 
     def rung(self, epochs: int, score: str, means: Sequence[float | None], settings: int, go_on: int) -> None:
