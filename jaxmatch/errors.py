@@ -2,10 +2,9 @@
 
 import contextlib
 import json
-import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,14 @@ def printable(text: str, keep: str = "") -> str:
     return _CONTROL.sub(lambda found: found[0] if found[0] in keep else escaped(found), text)
 
 
+def aligned(rows: Iterable[Iterable[object]]) -> str:
+    """Formats rows as columns that are safe to print: the first one aligned to the left, the others to the right."""
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
+    first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
+    lines = ([row[0].ljust(first), *map(str.rjust, row[1:], others)] for row in cells)
+    return "\n".join("  ".join(line).rstrip() for line in lines)
+
+
 def shown(value: Any, limit: int = 60) -> str:
     """Returns the repr of `value` for an error message, cut to at most `limit` characters."""
     text = repr(value)
@@ -48,19 +55,21 @@ def listed(names: Iterable[Any], most: int = 8) -> str:
 
 def without_nan(value: Any) -> Any:
     """Returns nested plain values with None for every NaN and infinity, which JSON cannot represent."""
-    if isinstance(value, Mapping):
-        return {str(key): without_nan(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_nan(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.loads(json.dumps(value), parse_constant=lambda _: None)
+
+
+def rounded(value: Any) -> Any:
+    """Returns nested values and arrays as plain ones with six digits after the point, as answers about texts have."""
+    text = json.dumps(value, default=lambda array: array.astype(float).tolist())
+    return json.loads(text, parse_float=lambda number: round(float(number), 6))
 
 
 def printable_json(value: Any, **options: Any) -> str:
-    """Returns `value` as JSON that any program reads back unchanged and that is safe to print.
+    """Returns `value` as JSON that any program reads and that is safe to print. NaN and infinity become null.
 
     The options and the errors are those of `json.dumps`.
     """
-    text = json.dumps(value, ensure_ascii=False, **options)
+    text = json.dumps(without_nan(value), ensure_ascii=False, **options)
     return _CONTROL.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 

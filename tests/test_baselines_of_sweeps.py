@@ -59,6 +59,9 @@ def test_baselines_are_included_in_csv_json_and_latex_tables():
     assert (line["variant"], line["parameters"], line["finished"]) == ("word overlap", "1234", "")
     assert (line["dev.accuracy.mean"], line["dev.accuracy.std"], line["test.accuracy.mean"]) == ("0.95", "", "")
     assert json.loads(table.json())["rows"][-1]["times.train_seconds.mean"] == 0.26
+    kinds = table.dataframe().dtypes.astype(str)
+    assert {*kinds[["parameters", "finished"]]} == {"Int64"}
+    assert {*kinds[["dev.accuracy.mean", "test.accuracy.std"]]} == {"float64"}
     assert r"word overlap & 1,234" in table.latex()
 
 

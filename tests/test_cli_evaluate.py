@@ -113,6 +113,8 @@ def test_a_label_of_a_file_has_the_sum_of_the_probabilities_of_labels_of_the_mod
     assert found["intervals"]["f1"][0] < found["scores"]["f1"] < found["intervals"]["f1"][1]
     assert main([*words, "entailment+neutral=entailment"]) == 2
     assert "a sum needs all labels of the model" in capsys.readouterr().err
+    assert main([*words, "entailment=entailment,neutral+contradicton=non-entailment"]) == 2
+    assert "no label 'contradicton'; did you mean \"contradiction\"?" in capsys.readouterr().err
 
 
 def test_a_ranking_takes_grades_and_says_how_many_questions_counted(tmp_path, capsys):

@@ -63,8 +63,10 @@ def test_a_file_without_a_header_has_columns_by_number(run, tmp_path, capsys):
     for columns, problem in (
         ("0=text_a,1=text_b", "1=text_a and so on"),
         ("1=text_a,3=text_b", "no column 'text_b'"),
+        ("1=text_a,2=text_b", ":1: this looks like a header; leave out the numbers: text_a=premise,text_b=Text_B\n"),
         ("text_b=x", "no column 'text_a', 'x'"),
     ):
+        source.write_text("premise\tText_B\na\tb\n" if "header" in problem else "a\tb\n")
         assert main(["predict", str(run), "--input", str(source), "--columns", columns]) == 2
         assert problem in capsys.readouterr().err
 
@@ -73,7 +75,7 @@ def test_predict_gives_scores_in_a_regression(tmp_path):
     run = save(tmp_path / "run", task="regression", labels=())
     answers = _predict(run, write_tsv(tmp_path / "in.tsv", TEXTS), tmp_path / "out.jsonl")
     expected = jaxmatch.load(run).logits(TEXTS)[:, 0].tolist()
-    assert [answer["score"] for answer in answers] == pytest.approx(expected, abs=1e-5)
+    assert [answer["score"] for answer in answers] == [round(score, 6) for score in expected]
     assert all(set(answer) == {"text_a", "text_b", "score", "unknown_words"} for answer in answers)
 
 
@@ -114,6 +116,12 @@ def test_malformed_input_is_an_error_and_nothing_is_written(run, tmp_path, capsy
         assert err.startswith(f"jaxmatch: {source}{problem}") and err.count("\n") == 1 and not out
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name] + ["out.jsonl"] * bool(earlier))
     assert target.read_text() == earlier
+
+
+@pytest.mark.parametrize("name", ["o.csv.gz", "o.XLSX"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_model_is_read(tmp_path, capsys, name):
+    assert main(["predict", str(tmp_path / "no-run"), "--input", "-", "--output", name]) == 2
+    assert capsys.readouterr().err.startswith(f"jaxmatch: {name}: is not written; predict writes .jsonl, .csv and")
 
 
 @pytest.mark.parametrize("stream", ["stdin", "stdout"])

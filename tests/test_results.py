@@ -39,7 +39,7 @@ def test_folder_table_equals_the_command_output_and_accepts_another_layout(finis
     assert table.markdown(verbose=False) == text and MarkdownFormatter()(table) == table.markdown()
     assert str(table) == text
     frame = table.dataframe()
-    assert frame.to_csv(index=False) == table.csv()
+    assert frame.to_csv(index=False) == table.csv() and frame["parameters"][0] == frame["parameters"].sum() / len(frame)
     assert table.html().count("<tr>") == 1 + len(frame) and "test accuracy" in table.html()
     layout = jaxmatch.TableLayout(title="By rate", rows=("optimizer.learning_rate",), scores=("dev.loss",))
     assert "dev loss" in jaxmatch.table(workdir, layout).markdown()

@@ -139,6 +139,15 @@ def test_concurrent_first_requests_prepare_the_model_once(run, monkeypatch):
     assert all(answer == answers[0] for answer in answers)
 
 
+@pytest.mark.parametrize("port", [99999, None])
+def test_a_port_that_cannot_be_used_is_one_line(port, capsys):
+    with sockets.create_server(("127.0.0.1", 0)) as used:
+        port = port or used.getsockname()[1]
+        assert main(["serve", "no-run", "--port", str(port)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"jaxmatch: port {port} of 127.0.0.1 cannot be used (") and err.count("\n") == 1
+
+
 def test_the_command_answers_and_ends_at_sigterm_after_its_last_answer(run, monkeypatch):
     with sockets.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -191,6 +200,8 @@ def test_the_command_answers_and_ends_at_sigterm_after_its_last_answer(run, monk
     assert [one["text"] for one in answers["rank"].json()] == [one.text for one in found]
     (last,), (expected,) = answers["last"].json(), predict(matcher, [("a b c", "no d")])
     assert last["probabilities"] == pytest.approx(expected.probabilities, abs=1e-6)
+    numbers = [*last["probabilities"].values(), *(one["score"] for one in answers["rank"].json())]
+    assert numbers == [round(number, 6) for number in numbers]
     assert [answers[name].status_code for name in ("pairs", "long", "chunks")] == [413, 413, 411]
     assert [answers[name].status_code for name in ("label", "nan", "half")] == [422] * 3
     assert "3 labels" in answers["label"].json()["detail"]

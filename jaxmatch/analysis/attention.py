@@ -14,7 +14,7 @@ import numpy as np
 from flax import traverse_util
 
 from jaxmatch.data.text import WordTable
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, rounded
 from jaxmatch.inference.matcher import Matcher, Prediction
 
 # The pairs of the papers' case studies: Yang et al. (2019), section 3.7, from SNLI's dev set; Hu et al. (2020), section
@@ -69,18 +69,9 @@ class PairAttention:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the plain values from which `reporting.figures` draws the figure."""
-        layers = [{"name": one.name, "over_b": _plain(one.over_b), "over_a": _plain(one.over_a)} for one in self.blocks]
-        return {
-            "kind": "attention",
-            "text_a": self.text_a,
-            "text_b": self.text_b,
-            "tokens_a": list(self.tokens_a),
-            "tokens_b": list(self.tokens_b),
-            "label": self.prediction.label,
-            "score": self.prediction.score,
-            "probabilities": dict(self.prediction.probabilities),
-            "blocks": layers,
-        }
+        parts = {**vars(self), **vars(self.prediction), "blocks": list(map(vars, self.blocks))}
+        del parts["prediction"], parts["unknown_words"]
+        return rounded({"kind": "attention", **parts})
 
 
 def papers_pair(matcher: Matcher) -> tuple[str, str]:
@@ -137,7 +128,3 @@ def _name(path: Sequence[str]) -> str:
 def layer_order(name: str) -> tuple[bool, list[tuple[str, int]]]:
     """Returns a sort key that puts block 10 after block 2, and the whole stack after its layers."""
     return name == _OF_THE_MODEL, [(text, int(number or 0)) for text, number in re.findall(r"(\D+)(\d*)", name)]
-
-
-def _plain(weights: np.ndarray) -> list[list[float]]:
-    return [[round(weight, 6) for weight in row] for row in weights.astype(float).tolist()]

@@ -10,7 +10,7 @@ import numpy as np
 from jaxmatch.data import catalog, own
 from jaxmatch.data.own import layout_of
 from jaxmatch.data.pairs import Split
-from jaxmatch.errors import InputError, check_plain_file, listed
+from jaxmatch.errors import InputError, check_plain_file, listed, nearest
 from jaxmatch.files import hash_file, read_json
 from jaxmatch.inference.calibration import Calibration, quality
 from jaxmatch.inference.matcher import Matcher
@@ -67,9 +67,11 @@ def merged_labels(matcher: Matcher, text: str) -> dict[str, list[int]]:
     """
     parsed = layout_of({"labels": text}).labels
     sums = [one.split("+") for one in parsed]
-    if matcher.task != "classification" or not any(len(one) > 1 and {*one} <= {*matcher.labels} for one in sums):
+    if matcher.task != "classification" or not any(len(one) > 1 and {*one} & {*matcher.labels} for one in sums):
         return {}
-    if sorted(label for one in sums for label in one) != sorted(matcher.labels):
+    if sorted(parts := [label for one in sums for label in one]) != sorted(matcher.labels):
+        if unknown := [label for label in parts if label not in matcher.labels]:
+            raise InputError(f"labels: there is no label {unknown[0]!r}", remedy=nearest(unknown[0], matcher.labels))
         remedy = f"name each once: {listed(matcher.labels)}"
         raise InputError("labels: a sum needs all labels of the model on the left", remedy=remedy)
     found: dict[str, list[int]] = {}

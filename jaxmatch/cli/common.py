@@ -54,6 +54,8 @@ def open_whole(target: str, *sources: Path | str | None) -> Iterator[Any]:
         with add_path_to_errors(OUTPUT):
             yield SimpleNamespace(write=lambda content: sys.stdout.write(content.decode()), flush=sys.stdout.flush)
         return
+    if Path(target).suffix.lower() in (".gz", ".bz2", ".xz", ".zip", ".xlsx", ".xls", ".ods"):
+        raise InputError("is not written", path=target, remedy="predict writes .jsonl, .csv and .parquet, others text")
     path = Path(os.path.realpath(target))
     if path.exists() and any(path.samefile(file) for file in sources if isinstance(file, Path) and file.exists()):
         raise InputError("this is also the input", path=target, remedy="give --output another name")
@@ -100,7 +102,7 @@ def add_layout_arguments(parser: Any) -> None:
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options that are short for settings of the data (`jaxmatch.sweep.files.OF_THE_DATA`)."""
     add_directory_argument(parser, "$JAXMATCH_DATA, for public data sets")
-    parser.add_argument("--vectors", metavar="FILE", help="word vectors: text or word2vec's .bin, .gz, .zip; or hashed")
+    parser.add_argument("--vectors", metavar="FILE", help="word vectors: .txt, .bin, .gz, .zip; hashed; model2vec:NAME")
     own = parser.add_argument_group("your own data")
     add_layout_arguments(own)
     add = own.add_argument

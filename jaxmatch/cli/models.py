@@ -6,6 +6,7 @@ import argparse
 import os
 import select
 import signal
+import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import jaxmatch
 from jaxmatch.cli import common
 from jaxmatch.data import pairs as data
-from jaxmatch.errors import InputError, NotFinite, NotInstalled, count_text, printable, printable_json, without_nan
+from jaxmatch.errors import InputError, NotFinite, NotInstalled, aligned, count_text, printable_json, rounded
 from jaxmatch.reporting.records import data_frame
 
 if TYPE_CHECKING:
@@ -159,12 +160,7 @@ def _answer(fields: Mapping[str, Any], prediction: Prediction) -> dict[str, Any]
         while name in ("label", "probabilities", "score", "unknown_words") or (name != key and name in fields):
             name = f"input_{name}"
         record[name] = value
-    if prediction.score is None:
-        rounded = {label: round(value, 6) for label, value in prediction.probabilities.items()}
-        record |= {"label": prediction.label, "probabilities": rounded}
-    else:
-        record["score"] = prediction.score
-    return record | {"unknown_words": round(prediction.unknown_words, 6)}
+    return record | {name: value for name, value in rounded(vars(prediction)).items() if value not in (None, {})}
 
 
 def _table(answers: Sequence[Mapping[str, Any]], suffix: str) -> bytes:
@@ -244,7 +240,7 @@ def rank(arguments: argparse.Namespace) -> None:
 def _write_ranking(output: BinaryIO, query: str, found: Iterable[Candidate], lines: Sequence[int]) -> None:
     for place, one in enumerate(found, start=1):
         values = {"query": query, "rank": place, "line": lines[one.index], "text": one.text, "score": one.score}
-        output.write(f"{printable_json(values)}\n".encode())
+        output.write(f"{printable_json(rounded(values))}\n".encode())
     output.flush()
 
 
@@ -372,7 +368,7 @@ def evaluate(arguments: argparse.Namespace) -> None:
     split, name = common.requested_pairs(arguments, matcher, arguments.split)
     found = evaluation(matcher, split, arguments.labels or "")
     if arguments.format == "json":
-        common.show(printable_json(without_nan({"run": str(folder), "data": name} | found)))
+        common.show(printable_json({"run": str(folder), "data": name} | found))
         return
     questions = found.get("questions")
     counted = f", {questions['counted']:,} of {count_text(questions['all'], 'question')} counted" if questions else ""
@@ -384,13 +380,13 @@ def evaluate(arguments: argparse.Namespace) -> None:
         for counts, (label, each) in zip(found["confusion"], classes.items(), strict=True):
             shares = [f"{each[share]:.4f}" for share in ("precision", "recall", "f1")]
             rows.append([label, *map(str, counts), *shares, f"{each['pairs']:,}"])
-        _show_columns(rows)
+        common.show(aligned(rows))
     if categories := found.get("categories"):
         common.show("")
         rows = [[arguments.by, "pairs", *next(iter(categories.values()))["scores"]]]
         for value, each in categories.items():
             rows.append([value, f"{each['pairs']:,}", *(f"{score:.4f}" for score in each["scores"].values())])
-        _show_columns(rows)
+        common.show(aligned(rows))
 
 
 def _show_scores(scores: Mapping, calibrated: Mapping | None, intervals: Mapping) -> None:
@@ -400,16 +396,7 @@ def _show_scores(scores: Mapping, calibrated: Mapping | None, intervals: Mapping
         both = [] if calibrated is None else [f"{calibrated[name]:.4f}"]
         bounds = intervals.get(name)
         rows.append([name, f"{value:.4f}", *both, f"[{bounds[0]:.4f}, {bounds[1]:.4f}]" if bounds else ""])
-    _show_columns(rows)
-
-
-def _show_columns(rows: Sequence[Sequence[str]]) -> None:
-    """Prints rows of cells: the first column aligned left, the others right."""
-    rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *others in rows:
-        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        common.show("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+    common.show(aligned(rows))
 
 
 def add_calibrate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -450,7 +437,7 @@ def calibrate(arguments: argparse.Namespace) -> None:
     )
     path = model_folder.save_calibration(folder, found)
     if arguments.format == "json":
-        common.show(printable_json(without_nan({"run": str(folder), "file": str(path)} | vars(found))))
+        common.show(printable_json({"run": str(folder), "file": str(path)} | vars(found)))
         return
     common.show(f"{name}: {count_text(len(split), 'pair')}")
     common.show(f"temperature  {found.temperature:.4f}")
@@ -484,16 +471,24 @@ def serve(arguments: argparse.Namespace) -> None:
         from jaxmatch.inference.serve import service
     except ImportError:
         raise NotInstalled("a service", "fastapi or uvicorn", "serve") from None
-    matcher = jaxmatch.load(common.chosen_run(arguments))
-    app = service(matcher, arguments.max_pairs, arguments.max_bytes)
-    matcher.warmup()
-    common.note(f"note: {matcher!r} answers at http://{arguments.host}:{arguments.port}")
-    # After the last answer, uvicorn sends the signal again that ended it, which must not end the process as a failure.
-    before = signal.signal(signal.SIGTERM, lambda *_: None)
-    try:
-        uvicorn.run(app, host=arguments.host, port=arguments.port, log_level="warning")
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with socket.socket(socket.AF_INET6 if ":" in arguments.host else socket.AF_INET) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((arguments.host, arguments.port))
+        except (OSError, OverflowError) as error:
+            problem = f"port {arguments.port} of {arguments.host} cannot be used ({getattr(error, 'strerror', error)})"
+            raise InputError(problem, remedy="give another --port, up to 65535, or another --host") from None
+        matcher = jaxmatch.load(common.chosen_run(arguments))
+        app = service(matcher, arguments.max_pairs, arguments.max_bytes)
+        matcher.warmup()
+        common.note(f"note: {matcher!r} answers at http://{arguments.host}:{arguments.port}")
+        # After the last answer, uvicorn sends the signal again that ended it, which is no failure.
+        before = {each: signal.signal(each, lambda *_: None) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
 
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:

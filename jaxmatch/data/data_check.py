@@ -1,7 +1,6 @@
 """The text of `jaxmatch data check`: the contents of a data set, and its likely problems."""
 
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,7 +8,7 @@ from jaxmatch.data import catalog
 from jaxmatch.data.encoding import DataSettings, check_words, read_word_vectors, warnings_about
 from jaxmatch.data.pairs import NO_LABEL, DataSet
 from jaxmatch.data.text import UNKNOWN_WORD, Corpus, build_vocabulary, coverage
-from jaxmatch.errors import count_text, printable
+from jaxmatch.errors import aligned, count_text, printable
 
 _QUANTILES = (0.5, 0.9, 0.99, 1.0)
 # A vector coverage below the first share is a problem, and so is a label with the second share or more.
@@ -44,14 +43,6 @@ def check(settings: DataSettings) -> str:
     return "\n\n".join(sections)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Formats rows as aligned columns: the first column to the left, the others to the right."""
-    cells = [[str(cell) for cell in row] for row in (head, *rows)]
-    first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
-    lines = ([row[0].ljust(first), *map(str.rjust, row[1:], others)] for row in cells)
-    return "\n".join("  ".join(line).rstrip() for line in lines)
-
-
 def _pairs(data: DataSet, problems: list[str]) -> str:
     rows = []
     for name, split in data.splits.items():
@@ -61,7 +52,7 @@ def _pairs(data: DataSet, problems: list[str]) -> str:
         if name == "train" and (unlabeled := split.dropped.get(NO_LABEL)):
             named = "" if data.task == "regression" else "; if -1 is a label, name it: --labels=-1=NAME"
             problems.append(f"train: {count_text(unlabeled, 'pair is', 'pairs are')} left out without a label{named}")
-    return _table(("split", "pairs", "distinct", "dropped"), rows)
+    return aligned([("split", "pairs", "distinct", "dropped"), *rows])
 
 
 def _scores(data: DataSet, problems: list[str]) -> str:
@@ -71,7 +62,7 @@ def _scores(data: DataSet, problems: list[str]) -> str:
         rows.append((name, *(f"{each:.3f}" for each in (values.min(), values.mean(), values.max(), values.std()))))
         if values.min() == values.max():
             problems.append(f"{name}: every pair has the score {values.min():g}")
-    return _table(("scores", "lowest", "mean", "highest", "deviation"), rows)
+    return aligned([("scores", "lowest", "mean", "highest", "deviation"), *rows])
 
 
 def _labels(data: DataSet, problems: list[str]) -> str:
@@ -85,7 +76,7 @@ def _labels(data: DataSet, problems: list[str]) -> str:
                 problems.append(f"{name} has no pair labeled {label!r}")
             elif data.task == "classification" and share >= _MAX_LABEL_SHARE:
                 problems.append(f"{name}: {share:.1%} of the pairs are labeled {label!r}")
-    return _table(("labels", *data.labels), rows)
+    return aligned([("labels", *data.labels), *rows])
 
 
 def _groups(data: DataSet, problems: list[str]) -> str:
@@ -97,7 +88,7 @@ def _groups(data: DataSet, problems: list[str]) -> str:
         rows.append((name, f"{len(sizes):,}", f"{scored:,}", f"{len(split) / len(sizes):.1f}", max(sizes.values())))
         if not scored:
             problems.append(f"{name}: no group has both a right and a wrong candidate, so nothing can be ranked")
-    return _table(("groups", "all", "right and wrong", "mean size", "largest"), rows)
+    return aligned([("groups", "all", "right and wrong", "mean size", "largest"), *rows])
 
 
 def _lengths(data: DataSet, corpus: Corpus, problems: list[str]) -> str:
@@ -110,7 +101,7 @@ def _lengths(data: DataSet, corpus: Corpus, problems: list[str]) -> str:
         rows.append((f"{name} {side}", f"{lengths.mean():.1f}", *quantiles.tolist()))
         if nothing := int(np.sum((tokens[offsets[:-1]] == empty) & (lengths == 1))):
             problems.append(f"{name} {side}: {count_text(nothing, 'text has', 'texts have')} no token left")
-    return _table(("tokens", "mean", *(f"{quantile:.0%}" for quantile in _QUANTILES)), rows)
+    return aligned([("tokens", "mean", *(f"{quantile:.0%}" for quantile in _QUANTILES)), *rows])
 
 
 def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:

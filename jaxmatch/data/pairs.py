@@ -31,7 +31,7 @@ _COLUMNS = ("text_a", "text_b", "labels", "groups", "documents")
 # Stricter than float(), which accepts "nan", "1_000" and digits of every script.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LARGEST = 3.4e38  # the largest float32, because the numbers become float32
-_RENAME = "rename it, or name the column with --columns"
+_RENAME = "rename it, or name the column with --columns, in Python with columns="
 Record = tuple[int, Mapping[str, Any]]
 
 
@@ -70,12 +70,8 @@ class Split:
 
     def pair_keys(self) -> list[tuple[str, str]]:
         """Returns a key for each pair. It is equal for pairs of the same texts, up to order, case and punctuation."""
-        key_of = functools.cache(_without_case_and_punctuation)
+        key_of = functools.cache(lambda text: " ".join(text.casefold().translate(_spaces()).split()) or text)
         return [tuple(sorted((key_of(a), key_of(b)))) for a, b in zip(self.text_a, self.text_b, strict=True)]
-
-
-def _without_case_and_punctuation(text: str) -> str:
-    return " ".join(text.casefold().translate(_spaces()).split()) or text
 
 
 @functools.cache
@@ -306,6 +302,10 @@ def read_table(
         raise InputError("the file is empty", path=path)
     names = [name.strip() for name in first]
     if numbered:
+        stated = [(numbered[place], name) for place, name in enumerate(names, start=1) if place in numbered]
+        if any(part == name.lower() != "text" for part, name in stated):  # a text of a search may be "text"
+            remedy = f"leave out the numbers: {','.join(map('='.join, stated))}"
+            raise InputError("this looks like a header", path=path, line=number, remedy=remedy)
         rows = itertools.chain([(number, first)], rows)
         names = [numbered.get(place, str(place)) for place in range(1, len(names) + 1)]
     require_columns(names, [*required, *filter(None, names)] if whole else required, path, 1)

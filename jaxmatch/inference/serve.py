@@ -1,6 +1,5 @@
 """A web service for a trained model: POST /predict, POST /rank and GET /health, with FastAPI."""
 
-import dataclasses
 import threading
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, rounded
 from jaxmatch.inference.matcher import Matcher
 
 Text = Annotated[str, Field(min_length=1)]
@@ -70,13 +69,13 @@ def service(matcher: Matcher, max_pairs: int = 256, max_bytes: int = 1_000_000) 
     def predict(request: PairsRequest) -> list[dict[str, Any]]:
         check(len(request.pairs))
         with at_once:
-            return [dataclasses.asdict(prediction) for prediction in matcher.predict(request.pairs)]
+            return [rounded(vars(one)) for one in matcher.predict(request.pairs)]
 
     @app.post("/rank")
     def rank(request: RankRequest) -> list[dict[str, Any]]:
         check(len(request.candidates))
         with at_once:
             found = matcher.rank(request.query, request.candidates, request.top_k, request.label)
-        return [dataclasses.asdict(candidate) for candidate in found]
+        return [rounded(vars(one)) for one in found]
 
     return app

@@ -154,14 +154,17 @@ class Table:
 
     def dataframe(self) -> pandas.DataFrame:
         """Returns the rows of `csv` as a data frame; an InputError without pandas."""
-        return data_frame(self._plain_rows())
+        frame = data_frame(rows := self._plain_rows())
+        kinds = {name: "Int64" for name in frame if all(type(row.get(name, 0)) is int for row in rows)}
+        kinds |= {name: float for name in frame if frame[name].isna().all()}
+        return frame.astype(kinds)
 
     def json(self) -> str:
         """Returns JSON with title, caption, details, notes, the rows of `csv`, and published rows; no number is NaN."""
         layout = self.layout
         content = {"title": layout.title, "caption": self.caption, "details": self.details, "notes": layout.notes}
         content |= {"rows": self._plain_rows(), "published": list(map(dataclasses.asdict, layout.published))}
-        return printable_json(without_nan(content), indent=1, allow_nan=False) + "\n"
+        return printable_json(content, indent=1, allow_nan=False) + "\n"
 
     def _plain_rows(self) -> list[dict[str, Any]]:
         """Returns each line of CSV: column -> value."""
@@ -171,7 +174,7 @@ class Table:
         for row in self.rows:
             sizes = dict.fromkeys(record["parameters"] for record in row.records)
             rows.append({"model": model_title(row.records[0])} if named else {})
-            rows[-1] |= {**row.settings, "parameters": ";".join(map(str, sizes))}
+            rows[-1] |= {**row.settings, "parameters": ";".join(map(str, sizes)) if len(sizes) > 1 else [*sizes][0]}
             rows[-1] |= {status: len(getattr(row, status)) for status in statuses}
             for score, summary in row.scores.items():
                 entry = {"mean": summary.mean, "std": summary.deviation, "n": len(summary.values)}
