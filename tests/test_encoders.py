@@ -1,6 +1,8 @@
 """Vectors made by a sentence encoder, and those of static models, with the real libraries where they are installed."""
 
 import os
+import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +105,17 @@ def test_static_models_are_word_vectors(static_model, tmp_path, capsys):
     words = ["own", "--data-directory", str(tmp_path), "--vectors", f"{vectors.MODEL2VEC}{static_model}"]
     assert main.main(["data", "check", *words]) == 0
     assert "vectors static: 5 words of 4 dimensions" in capsys.readouterr().out
+
+
+def test_without_the_hub_only_local_files_of_an_encoder_are_tried(monkeypatch):
+    hub, asked = pytest.importorskip("huggingface_hub"), []
+    library = types.SimpleNamespace(SentenceTransformer=lambda name, **options: asked.append(options))
+    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    for session in (None, types.SimpleNamespace(head=lambda address, timeout: "an answer")):
+        monkeypatch.setattr(hub, "get_session", lambda: session)
+        with pytest.raises(AttributeError):  # the library above makes no model
+            vectors.encoder_vectors("nobody/nothing", ["cat"])
+    assert asked == [{"local_files_only": True}, {"local_files_only": False}]
 
 
 def test_a_model_that_cannot_be_loaded_is_one_line(tmp_path, monkeypatch):

@@ -245,10 +245,14 @@ def encoder_vectors(encoder: str, words: Sequence[str], progress: Callable[[int]
       InputError: sentence-transformers is not installed, or the encoder cannot be loaded.
     """
     try:
+        from huggingface_hub import HfApi, get_session
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
         raise NotInstalled("vectors of a sentence encoder", "sentence-transformers", "vectors") from error
-    model = _loaded(lambda: SentenceTransformer(encoder), encoder)
+    without_hub = True  # in which case each file would be tried for long
+    with contextlib.suppress(Exception):  # of a HTTP client, which depends on the version of huggingface_hub
+        without_hub = get_session().head(HfApi().endpoint, timeout=5) is None
+    model = _loaded(lambda: SentenceTransformer(encoder, local_files_only=without_hub), encoder)
     rows = []
     for start in range(0, len(words), WORDS_AT_ONCE):
         some = list(words[start : start + WORDS_AT_ONCE])
