@@ -121,7 +121,7 @@ def test_malformed_input_is_an_error_and_nothing_is_written(run, tmp_path, capsy
 @pytest.mark.parametrize("name", ["o.csv.gz", "o.XLSX"])
 def test_an_output_that_cannot_be_written_is_refused_before_the_model_is_read(tmp_path, capsys, name):
     assert main(["predict", str(tmp_path / "no-run"), "--input", "-", "--output", name]) == 2
-    assert capsys.readouterr().err.startswith(f"jaxmatch: {name}: is not written; predict writes .jsonl, .csv and")
+    assert capsys.readouterr().err.startswith(f"jaxmatch: {name}: unknown format; predict writes .jsonl, .csv and")
 
 
 @pytest.mark.parametrize("stream", ["stdin", "stdout"])
