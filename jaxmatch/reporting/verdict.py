@@ -127,7 +127,9 @@ def _noise(ranking: Ranking) -> list[str]:
     one, other = (list(row.scores[score].values.values()) for row in (best, within[0]))
     count, now = statistics.seeds_to_separate(one, other), min(len(one), len(other))
     if count is None or count > now:  # otherwise, the seeds separate these two, if no other is compared
-        needed = f"About {count:,} seeds each, {count - now:,} more than now," if count else f"More than {MOST_SEEDS:,}"
+        needed = f"More than {MOST_SEEDS:,} seeds each"
+        if count is not None:
+            needed = f"About {count:,} seeds each, {count - now:,} more than now,"
         power = f"power {statistics.POWER:.0%}, level {LEVEL:.0%}, these two alone"
         sentences.append(f"{needed} are needed to tell {best.name} and {within[0].name} apart ({power}).")
     return sentences
