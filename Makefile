@@ -9,9 +9,9 @@
 #              Measurements); elsewhere with --quick; installs JAX for CUDA 12 where there is nvidia-smi, make device ACCELERATOR=cuda13
 #              or ACCELERATOR=tpu for another device
 # make mutants puts single faults into the code, one at a time, and says which the tests catch; about 15 minutes on two cores
-# make torture every kind of attack, about 25 minutes: kills, limits, damage, broken files; make torture ARGUMENTS="--only inputs"
+# make torture every kind of attack, about seven minutes: kills, limits, damage, broken files; make torture ARGUMENTS="--only inputs"
 # make clusters  clusters of Ray and of Slurm on this machine: workers, nodes and commands that die, jobs that are cancelled or reach their
-#              time limit; about 25 minutes on two cores; the logs are results/clusters/ray.txt and slurm.txt; Slurm: root, and
+#              time limit; about six minutes on two cores; the logs are results/clusters/ray.txt and slurm.txt; Slurm: root, and
 #              apt-get install slurm-wlm
 # make lowest  the whole test suite with the lowest versions requirements.txt allows
 # make installed  builds the package, installs it in a new environment, gives the README's commands in an empty folder, and runs tests
