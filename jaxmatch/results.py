@@ -32,7 +32,8 @@ def records(results: str | Path | Iterable[Mapping[str, Any]]) -> pandas.DataFra
     """
     folder = Path(results) / "runs" if isinstance(results, str | Path) else None
     rows = []
-    for record in results if folder is None else read_sweep_folder(Path(results)).records.values():
+    records: Any = results if folder is None else read_sweep_folder(folder.parent).records.values()
+    for record in records:
         fields = ("run", "variant", "seed", "status", "parameters", "selected_on", "selected_at_samples")
         row = {name: record.get(name) for name in fields}
         row |= {} if folder is None else {"folder": str(folder / record["run"])}
@@ -60,7 +61,8 @@ def table(results: str | Path | Sequence[Mapping[str, Any]], layout: TableLayout
     if layout is None:
         problem = "records do not say what their table shows"
         raise InputError(problem, remedy="give a TableLayout, or the sweep's folder")
-    return make_table(list(folder.records.values()) if folder else results, layout)
+    records: Any = list(folder.records.values()) if folder else results
+    return make_table(records, layout)
 
 
 def evaluate(

@@ -171,8 +171,8 @@ def model_config(settings: Mapping[str, Any]) -> ModelConfig:
     return check(MODELS[name], fields, "model")
 
 
-def flatten(config: "Mapping[str, Any] | ConfigDict", prefix: str = "") -> dict[str, Any]:
-    """Flattens a config: {"model": {"blocks": 2}} becomes {"model.blocks": 2}."""
+def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
+    """Flattens a config or a mapping: {"model": {"blocks": 2}} becomes {"model.blocks": 2}."""
     flat = {}
     for name, value in config.items():
         flat |= flatten(value, f"{prefix}{name}.") if hasattr(value, "items") else {prefix + name: value}

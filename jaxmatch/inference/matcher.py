@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import flax.linen as nn
 import jax
@@ -43,6 +43,8 @@ from jaxmatch.layers import core
 from jaxmatch.reporting.records import best_run, is_sweep
 
 if TYPE_CHECKING:
+    import pandas
+
     from jaxmatch.inference.search import SearchIndex
 
 # The number of steps of the padded length from one power of two to the next. More steps would need less padding, but
@@ -56,9 +58,9 @@ _MOST_ATTENTION_WEIGHTS = 2**26
 # The words of a model, as its module takes them: the vectors, or the vectors and the characters.
 Words = jax.Array | WordTable
 # Pairs of texts in memory, or the path of a file with such pairs.
-Pairs = "Iterable[tuple[str, str]] | pandas.DataFrame | str | os.PathLike"
+Pairs: TypeAlias = "Iterable[tuple[str, str]] | pandas.DataFrame | str | os.PathLike"
 # Name -> the feature of each token of the first texts, and of the second texts: <integer>[batch, length].
-Features = Mapping[str, tuple[np.ndarray, np.ndarray]]
+Features = Mapping[str, tuple[np.ndarray, ...]]
 # The ids, or another feature, of the tokens of the first and of the second texts.
 Sides = tuple[list[list[int]], list[list[int]]]
 
@@ -102,7 +104,7 @@ def _is_on_cpu(array: jax.Array) -> bool:
 def _match(module: nn.Module, platform: str) -> Callable[..., jax.Array]:
     """Returns `match` of a model, jitted for a platform: (params, words, tokens, sentences) -> logits."""
 
-    def match(params: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array) -> jax.Array:
+    def match(params: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array) -> Any:
         with core.traced_for(platform):
             return module.apply({"params": params}, tokens, sentences, words, method="match")
 
@@ -127,8 +129,8 @@ class InferenceModel:
 
     module: nn.Module
     params: Any
-    vectors: jax.Array | np.ndarray
-    characters: jax.Array | np.ndarray | None = None
+    vectors: Any  # arrays of NumPy or JAX, which are moved to the device
+    characters: Any = None
     optimize_for_cpu: bool = True
 
     def __post_init__(self):
@@ -212,13 +214,13 @@ class InferenceModel:
         return tokens, sentences
 
     @property
-    def predictor(self) -> Callable[[Any, dict[str, jax.Array], jax.Array], jax.Array]:
+    def predictor(self) -> Callable[[Any, Any, Any], jax.Array]:
         """The function (words, tokens, sentences) -> logits <float32>[batch, outputs]."""
         with _predictor_lock:  # from Python 3.12 on, `cached_property` has no lock of its own
             return self._predictor
 
     @functools.cached_property
-    def _predictor(self) -> Callable[[Any, dict[str, jax.Array], jax.Array], jax.Array]:
+    def _predictor(self) -> Callable[[Any, Any, Any], jax.Array]:
         if self.optimize_for_cpu and _is_on_cpu(self.vectors):
             from jaxmatch.inference.cpu import Predictor  # other devices do not need it
 
@@ -332,7 +334,7 @@ class Matcher:
         """
         return self._logits(self.encoded(self.pairs_of(pairs, columns)), batch_size)
 
-    def pairs_of(self, source: Pairs, columns: str = "") -> list[tuple[str, str]]:
+    def pairs_of(self, source: Any, columns: str = "") -> list[tuple[str, str]]:
         """Returns the pairs of texts in memory, in a data frame or in a file; the arguments are those of `logits`."""
         is_file = isinstance(source, str | os.PathLike)
         if not is_file and not hasattr(source, "columns"):
@@ -380,7 +382,7 @@ class Matcher:
         calibration = self.calibration or Calibration()
         indices = calibration.decisive(logits, self.labels).argmax(axis=1)
         return [
-            Prediction(self.labels[index], None, dict(zip(self.labels, row.tolist(), strict=True)), share)
+            Prediction(str(self.labels[index]), None, dict(zip(self.labels, row.tolist(), strict=True)), share)
             for index, row, share in zip(indices, self.probabilities(logits), unknown, strict=True)
         ]
 

@@ -235,14 +235,14 @@ def changed(
     table = _changed_table(sweep, config, grid, overrides)
     if seeds is not None:  # if the sweep has fewer, seeds above its largest one are added
         following = max(sweep.seeds, default=-1) + 1
-        added = range(following, following + seeds - len(sweep.seeds))
-        sweep = dataclasses.replace(sweep, seeds=(*sweep.seeds[:seeds], *added))
+        added = range(following, following + seeds - len(tuple(sweep.seeds)))
+        sweep = dataclasses.replace(sweep, seeds=(*tuple(sweep.seeds)[:seeds], *added))
     return dataclasses.replace(sweep, config=config, grid=grid, table=table)
 
 
 def _changed_grid(
     sweep: Sweep, overrides: Mapping[str, Any], grid_overrides: Mapping[str, str]
-) -> dict[str, Sequence[Any]]:
+) -> dict[str, Iterable[Any]]:
     """Returns the grid with some axes removed (text "") and others added or changed (text "1,2,3")."""
     grid = dict(sweep.grid)
     settings = flatten(with_overrides(sweep.config, overrides) if "model.name" in overrides else sweep.config)
@@ -364,7 +364,7 @@ def smoke_sweep(sweep: Sweep) -> Sweep:
         sweep,
         name=f"{sweep.name}-smoke",
         config=config,
-        grid={key: values if key.startswith(f"{TRACED}.") else values[:1] for key, values in sweep.grid.items()},
+        grid={key: values if key.startswith(f"{TRACED}.") else tuple(values)[:1] for key, values in sweep.grid.items()},
         seeds=tuple(sweep.seeds)[:_FIRST],
         variants=_first_variants(config, sweep.variants),
         table=layout,
