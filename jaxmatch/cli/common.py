@@ -55,7 +55,8 @@ def open_whole(target: str, *sources: Path | str | None) -> Iterator[Any]:
             yield SimpleNamespace(write=lambda content: sys.stdout.write(content.decode()), flush=sys.stdout.flush)
         return
     if Path(target).suffix.lower() in (".gz", ".bz2", ".xz", ".zip", ".xlsx", ".xls", ".ods"):
-        raise InputError("unknown format", path=target, remedy="predict writes .jsonl, .csv and .parquet, others text")
+        remedy = "predict writes .jsonl, .csv and .parquet, and other commands write text"
+        raise InputError("unknown format", path=target, remedy=remedy)
     path = Path(os.path.realpath(target))
     if path.exists() and any(path.samefile(file) for file in sources if isinstance(file, Path) and file.exists()):
         raise InputError("this is also the input", path=target, remedy="give --output another name")

@@ -164,7 +164,7 @@ class Table:
         layout = self.layout
         content = {"title": layout.title, "caption": self.caption, "details": self.details, "notes": layout.notes}
         content |= {"rows": self._plain_rows(), "published": list(map(dataclasses.asdict, layout.published))}
-        return printable_json(content, indent=1, allow_nan=False) + "\n"
+        return printable_json(content, indent=1) + "\n"
 
     def _plain_rows(self) -> list[dict[str, Any]]:
         """Returns each line of CSV: column -> value."""

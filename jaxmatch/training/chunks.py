@@ -7,7 +7,6 @@ A signature has one training program and one evaluation program. A program is co
 (one per length bucket). The numbers that a grid varies are its arguments, so a wider grid needs no more compilations.
 """
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import functools
@@ -16,7 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -37,7 +36,7 @@ SLOTS = "slots"  # the axis of a mesh
 _SPLIT, _COPIED = PartitionSpec(SLOTS), PartitionSpec()
 # Compilations run side by side here: a compilation keeps about one core busy. They are few, because a compiler takes
 # memory of the host.
-threads = concurrent.futures.ThreadPoolExecutor(min(4, cores()))
+threads = ThreadPoolExecutor(min(4, cores()))
 alive: weakref.WeakSet["Program"] = weakref.WeakSet()
 _thread_local = threading.local()
 # A CPU gains nothing from wider arrays, and their working memory grows with the runs (benchmarks/NOTES.md).
@@ -122,7 +121,7 @@ class Program:
         self.compiles_ahead = not hosts.is_multiprocess()
         self._compiler_options = compiler_options(devices[0].platform, runs_once) or None
         self.executables: dict[Hashable, jax.stages.Compiled] = {}
-        self.ahead: dict[Hashable, concurrent.futures.Future[jax.stages.Compiled]] = {}
+        self.ahead: dict[Hashable, Future[jax.stages.Compiled]] = {}
         self.compile_seconds = 0.0
         alive.add(self)
 
@@ -140,7 +139,7 @@ class Program:
             self._report(None)
             if future := self.ahead.pop(key, None):
                 # Otherwise, it is compiled alone: the device had too little memory for several, or it was cancelled.
-                with contextlib.suppress(jax.errors.JaxRuntimeError, concurrent.futures.CancelledError):
+                with contextlib.suppress(jax.errors.JaxRuntimeError, CancelledError):
                     executable = future.result()
             executable = executable or self._compile(static, arrays)
             self.executables[key] = executable
