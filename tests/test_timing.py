@@ -11,6 +11,8 @@ from small_records import TIMING
 
 from jaxmatch.cli.main import main
 from jaxmatch.config.settings import default_config, with_overrides
+from jaxmatch.data import text
+from jaxmatch.errors import InputError
 from jaxmatch.papers import re2, timing
 from jaxmatch.papers.esan_csran import esan
 from jaxmatch.papers.timing import times
@@ -56,6 +58,10 @@ def test_warm_up_predictions_are_not_timed(monkeypatch):
 
 
 def test_a_random_matcher_has_a_vocabulary_characters_and_features():
+    try:
+        text.tagger_files()
+    except InputError as error:
+        pytest.skip(str(error))
     model = {"hidden_size": 4, "characters": "cnn", "character_features": 3, "tags": True, "exact_match": True}
     matcher = random_matcher("esan", model, "b b a", "c")
     assert matcher.encoded([("a b", "z")]).sides == ([[3, 2]], [[5]])  # a new word, known by its characters
